@@ -104,6 +104,9 @@ class AdmissionOutcome(msgspec.Struct, frozen=True):
         return tuple(seq for seq, asked in asking if missing & asked)
 
 
+Refusal = tuple[int, str, str]
+"""A record, and the reason and the message of the refusal that it says."""
+
 Choices = tuple[AdmissionOutcome, ...]
 """(n,) what the kubelet is free to do in one world, the decider's own choice first."""
 
@@ -120,7 +123,7 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
         others: (n,) pods that counted, in the order of their admission.
         unread: names of pods that counted but whose specs are not known.
         complete: no pod can have counted that no record names.
-        refusals: seq, reason and message of what refused it before the predicates.
+        refusal: what refused it before the predicates.
         blame: whose hints the topology manager refused it for; empty where nothing says.
         unsized: (n,) resources it requests of which the node's capacity is not known.
         inferred: the machine's size is in no record, but follows from what is.
@@ -138,7 +141,7 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
     others: tuple[CountedPod, ...]
     unread: tuple[str, ...]
     complete: bool
-    refusals: tuple[tuple[int, str, str], ...]
+    refusal: Refusal | None
     labels_known: bool
     taints_known: bool
     unsized: tuple[str, ...] = ()

@@ -175,7 +175,7 @@ class AdmissionInputs:
         bound = found.pod.spec.node_name
         # A pod is mostly given to the kubelet of its own node, whatever that is called.
         names = [node] if not bound else dict.fromkeys([own_name or bound, bound])
-        refusals = tuple(self.refusals.by_managers(interval))
+        refusal = self.refusals.by_manager(interval)
         return AdmissionCase(
             interval=interval,
             pod=found.pod,
@@ -189,8 +189,8 @@ class AdmissionInputs:
             others=others,
             unread=unread,
             complete=active.loss is None,
-            refusals=refusals,
-            blame=self.refusals.blame(refusals[-1][0], profile.topology) if refusals else "",
+            refusal=refusal,
+            blame=self.refusals.blame(refusal[0], profile.topology) if refusal else "",
             labels_known=labels_and_taints.labels_known,
             taints_known=labels_and_taints.taints_known,
             unsized=unsized,

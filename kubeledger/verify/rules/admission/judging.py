@@ -80,6 +80,7 @@ TAINTS: Final = "the node's taints at this time"
 RECOVERY: Final = "Unexpected error while attempting to recover from admission failure: "
 """How the message of a preemption that finds nobody begins."""
 _LEFT: Final = re.compile(r"\(res: ([^,\s]+), q: (\d+)\)")
+UNREADABLE: Final = lacks(("readable quantities of all pods",))
 _NOTE: Final = "the machine's size is inferred from its cgroups and eviction signals"
 
 
@@ -89,19 +90,20 @@ def judged(
     rule: str = RULE_PREDICATES,
 ) -> Judgement:
     """Judge a case; one that lacks inputs (the tuple names them) is not decided."""
-    missing = case if isinstance(case, tuple) else ("readable quantities of all pods",)
-    judgement = lacks(missing)
-    if isinstance(case, AdmissionCase):
-        try:
-            judgement = judge_case(case)
-        except BadInputError:
-            pass  # what a pod asks for cannot be read
-        else:
-            decided = judgement.verdict != "unverifiable" and judgement.rule != RULE_DEVICES
-            note = f" ({_NOTE})" if case.inferred and decided else ""
-            clause = judgement.clause and judgement.clause + note
-            judgement = replace(judgement, why=judgement.why + note, clause=clause)
-    return replace(judgement, rule=judgement.rule or rule)
+    if not isinstance(case, AdmissionCase):
+        return replace(lacks(case), rule=rule)
+    try:
+        return noted(case, judge_case(case), rule)
+    except BadInputError:  # what a pod asks for cannot be read
+        return replace(UNREADABLE, rule=rule)
+
+
+def noted(case: AdmissionCase, judgement: Judgement, rule: str) -> Judgement:
+    """A judgement with its rule, and with a note where it rests on an inferred size."""
+    decided = judgement.verdict != "unverifiable" and judgement.rule != RULE_DEVICES
+    note = f" ({_NOTE})" if case.inferred and decided else ""
+    clause = judgement.clause and judgement.clause + note
+    return replace(judgement, why=judgement.why + note, clause=clause, rule=judgement.rule or rule)
 
 
 def freely(rulings: Iterable[Ruling]) -> Ruling:
@@ -139,7 +141,8 @@ def said_in(outcome: AdmissionOutcome) -> Fields:
 
 def judge_admitted(case: AdmissionCase, victims: Sequence[str]) -> Judgement:
     """Judge a recorded admission; ``victims``: names of the pods recorded as killed for it."""
-    for seq, reason, message in case.refusals[-1:]:
+    if case.refusal is not None:
+        seq, reason, message = case.refusal
         return same(
             False,
             f"the pod was admitted although it was refused for {reason}: {message}",

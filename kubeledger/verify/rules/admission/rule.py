@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, get_args
 
 from kubeledger.kubelet.lifecycle.state import known
 from kubeledger.model.bodies.cgroups import PodsStateRead
-from kubeledger.model.bodies.devicemanager import AllocationFailed
 from kubeledger.model.bodies.eviction import PodPreempted, PreemptionFailed
 from kubeledger.model.bodies.lifecycle import PodAdmitted, PodRejected, PodResized, PodTerminating
 from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
-from kubeledger.model.bodies.resourcemanagers import (
-    AffinityDecided,
-    CpuAllocationFailed,
-    HintsGenerated,
-    MemoryAllocationFailed,
-)
+from kubeledger.model.bodies.resourcemanagers import HintsGenerated
+from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
@@ -29,12 +24,14 @@ from kubeledger.verify.rules.admission.inputs import AdmissionInputs
 from kubeledger.verify.rules.admission.judging import (
     RULE_PREDICATES,
     RULE_PREEMPTION,
+    UNREADABLE,
     failure_of,
     judge_admitted,
     judge_failed,
     judged,
+    noted,
 )
-from kubeledger.verify.rules.admission.refused import judge_refused
+from kubeledger.verify.rules.admission.refused import ManagerDecision, judge_refused
 from kubeledger.verify.rules.admission.resizes import RULE_RESIZE, Resizes
 from kubeledger.verify.rules.admission.victims import Kill, judge_victims
 
@@ -63,10 +60,7 @@ class AdmissionVerifier(RuleVerifier):
         return {
             NodeObserved: self._inputs.nodes.prescan,
             HintsGenerated: self._inputs.refusals.note_hints,
-            AffinityDecided: self._inputs.refusals.note_manager,
-            AllocationFailed: self._inputs.refusals.note_manager,
-            CpuAllocationFailed: self._inputs.refusals.note_manager,
-            MemoryAllocationFailed: self._inputs.refusals.note_manager,
+            **dict.fromkeys(get_args(ManagerDecision), self._inputs.refusals.note_manager),
             PodResized: self._inputs.objects.foresee,
         }
 
@@ -158,25 +152,18 @@ class AdmissionVerifier(RuleVerifier):
         self, interval: PodActiveInterval, decided: Record | None, state: NodeState
     ) -> None:
         """All victims of one preemption are judged together, when the preemptor is decided."""
-        case, killed = self._cases.get(interval.seq), self._kills.get(interval.seq)
+        case, killed = self._cases.get(interval.seq), self._kills.pop(interval.seq, None)
         if case is None or not killed:
             return
         kills = [self._kill(record, body, decided, state) for record, body in killed]
-        all_reported = _all_told(killed, decided)
-        for index, (record, _) in enumerate(killed):
-            fields: Fields | None = None
-
-            def of_this(case: AdmissionCase, index: int = index) -> Judgement:
-                nonlocal fields
-                judgement, fields = judge_victims(case, kills, all_reported=all_reported)[index]
-                return judgement
-
-            judgement = judged(case, of_this, RULE_PREEMPTION)
-            victim, about = f"pod/{kills[index].name}", dict[str, str]()
-            if judgement.clause:
-                about = {f"pod/{interval.full_name}": judgement.clause}
-            self.conclude(record, victim, judgement, recorded=fields, about=about)
-        killed.clear()
+        try:
+            found = judge_victims(case, kills, all_reported=_all_told(killed, decided))
+        except BadInputError:
+            found = [(UNREADABLE, None)] * len(kills)
+        for (record, _), kill, (judgement, fields) in zip(killed, kills, found, strict=True):
+            judgement = noted(case, judgement, RULE_PREEMPTION)
+            about = {f"pod/{interval.full_name}": judgement.clause} if judgement.clause else None
+            self.conclude(record, f"pod/{kill.name}", judgement, recorded=fields, about=about)
 
     def _kill(
         self, record: Record, body: PodPreempted, decided: Record | None, state: NodeState
