@@ -11,9 +11,7 @@ from msgspec.structs import replace
 
 from kubeledger.kubelet.eviction.signals import RESOURCE_OF
 from kubeledger.kubelet.eviction.thresholds import Threshold, is_short
-from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.kube.podclass import is_critical_pod
-from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.eviction import (
     NodeConditionsChanged,
     PodSpared,
@@ -31,14 +29,7 @@ from kubeledger.verify.belief import Judgement, RuleVerifier, all_of, open_to, s
 from kubeledger.verify.context import Prescan, See, VerifyContext
 from kubeledger.verify.evidence.times import UNSEEN_STEP_NS
 from kubeledger.verify.finding import Fields
-from kubeledger.verify.rules.evictions.grace_and_message import (
-    is_for_own_use,
-    judge_grace,
-    judge_limit,
-    judge_message,
-    judge_outcome,
-    used_by_containers,
-)
+from kubeledger.verify.rules.evictions.grace_and_message import Eviction, used_by_containers
 from kubeledger.verify.rules.evictions.missing_evictions import (
     MissingEvictions,
     best_of,
@@ -299,48 +290,32 @@ class EvictionVerifier(RuleVerifier):
             why = f"pod {body.namespace}/{body.pod} is critical, and no such pod is evicted"
             self.conclude(record, subject, same(False, why, inputs=(seq or 0,), certain=True))
             return
-        profile, missing = self.context.profile, self._rounds.unknown()
+        missing = self._rounds.unknown()
         if pod is None:
             missing.append("the pod's spec")
-        if missing or pod is None or profile is None:
+        if missing or pod is None:
             self.lacking(record, subject, missing)
-        elif is_for_own_use(body):
-            self._over_limit(record, body, pod, profile, seq or 0)
+            return
+        eviction = Eviction(self.context, record, body, pod, seq or 0)
+        if eviction.is_for_own_use:
+            self._over_limit(eviction)
         else:
-            self._for_pressure(record, body, pod, profile)
+            self._for_pressure(eviction)
 
-    def _grace(
-        self, record: Record, body: PodEvicted, pod: Pod, threshold: Threshold | None
-    ) -> Judgement:
-        profile, settings = self.context.profile, self.context.settings
-        who, timeline = (body.pod_uid, body.namespace, body.pod), self.context.timeline
-        interval = timeline.interval(record.ts_ns, *who)
-        ending_ns = None if interval is None else interval.ending_ns
-        was_ending = ending_ns is not None and ending_ns < record.ts_ns
-        assert profile is not None
-        grace = judge_grace(body, pod, threshold, profile, settings, was_ending=was_ending)
-        history, times = timeline.pod(record.ts_ns, *who), self.context.times
-        return all_of([grace, judge_outcome(record, body, threshold, history, times)])
-
-    def _over_limit(
-        self, record: Record, body: PodEvicted, pod: Pod, profile: KubeletProfile, seq: int
-    ) -> None:
+    def _over_limit(self, each: Eviction) -> None:
         """Judge the eviction of a pod that exceeded a limit of its own."""
-        grace, subject = self._grace(record, body, pod, None), f"pod/{body.namespace}/{body.pod}"
+        end, record = each.judge_end(None), each.record
 
         def conclude() -> None:
-            found = self._usages.excess(record.ts_ns, body, pod, self._rounds.layout)
-            excess, seqs = (None, (seq,)) if found is None else (found[0], (seq, found[1]))
-            own = judge_limit(body, pod, profile, record.ts_ns, seqs, excess=excess)
-            self.conclude(record, subject, all_of([own, grace]))
+            layout = self._rounds.layout
+            own = each.judge_limit(self._usages.excess(record.ts_ns, each.body, each.pod, layout))
+            self.conclude(record, each.subject, all_of([own, end]))
 
         self._waiting.append((record.ts_ns + LATER_NS, conclude))
 
-    def _for_pressure(
-        self, record: Record, body: PodEvicted, pod: Pod, profile: KubeletProfile
-    ) -> None:
+    def _for_pressure(self, eviction: Eviction) -> None:
         """Judge an eviction for a threshold: was it met, was it the pod's turn, was it said so."""
-        cause, subject = self._reclaim, f"pod/{body.namespace}/{body.pod}"
+        record, body, cause = eviction.record, eviction.body, self._reclaim
         if cause is not None and record.cause != cause.record.seq:
             cause = None
         # Without its reclaim the signals before it may be those that were read again after it.
@@ -352,11 +327,10 @@ class EvictionVerifier(RuleVerifier):
             by_threshold[threshold] = [met]
             if threshold is None or met.verdict == "impossible":
                 continue
-            by_threshold[threshold].append(self._grace(record, body, pod, threshold))
+            by_threshold[threshold].append(eviction.judge_end(threshold))
             if not self._rounds.loose:
                 reading = self._rounds.latest(threshold.signal, acted_ns)
-                said = judge_message(body, pod, threshold, reading, profile)
-                by_threshold[threshold].append(said)
+                by_threshold[threshold].append(eviction.judge_message(threshold, reading))
 
         def judged(threshold: Threshold | None) -> tuple[Judgement, dict[str, str]]:
             met, *rest = by_threshold[threshold]
@@ -372,9 +346,8 @@ class EvictionVerifier(RuleVerifier):
             return all_of([met, *ranked, *rest]), places_text(places, spared, resource)
 
         def conclude() -> None:
-            found = ((judgement, about) for judgement, about in map(judged, by_threshold))
-            judgement, about = best_of(found)
-            self.conclude(record, subject, judgement, about=about)
+            judgement, about = best_of(map(judged, by_threshold))
+            self.conclude(record, eviction.subject, judgement, about=about)
 
         self._waiting.append((record.ts_ns + LATER_NS, conclude))
 
