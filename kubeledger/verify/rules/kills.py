@@ -111,12 +111,10 @@ def judge_grace(kill: Kill, spec: PodSpec, evicted_softly: bool | None) -> Judge
     exact, why = _by_spec(kill, facts, spec)
     # A failed probe of the last container of a pod that is not restarted stops the pod.
     stops_pod = body.message is not None and "will be restarted" not in body.message
-    rulings = [_ruling(body, exact, why, takes_time, also=own_s if stops_pod else exact)]
-    missing = _DELETED_WITH if kill.deleted is not None and not spec.is_static else None
-    missing = missing if kill.added else _TAKEN_OVER
-    if missing is not None and not rulings[0].allowed:
-        rulings.append(Ruling(allowed=True, why="", assumes=(missing,)))
-    return judge(rulings)
+    ruling = _ruling(body, exact, why, takes_time, also=own_s if stops_pod else exact)
+    missing = [_DELETED_WITH] if kill.deleted is not None and not spec.is_static else []
+    missing = missing if kill.added else [_TAKEN_OVER]
+    return judge([ruling], unknown=() if ruling.allowed else missing)
 
 
 def _ruling(
@@ -179,7 +177,7 @@ def _evicted(kill: Kill, spec: PodSpec, takes_time: bool, is_soft: bool | None) 
     if is_soft is False:
         return judge([hard])
     if not isinstance(maximum_s, int):
-        return judge([hard, Ruling(allowed=True, why="", assumes=("evictionMaxPodGracePeriod",))])
+        return judge([hard], unknown=["evictionMaxPodGracePeriod"])
     why = f"a soft eviction within evictionMaxPodGracePeriod {maximum_s}"
     soft = given(maximum_s, why, hard=False, assumes=() if is_soft else (_SOFT,))
     return judge([soft] if is_soft else [hard, soft])

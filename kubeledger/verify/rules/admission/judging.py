@@ -74,8 +74,6 @@ RULE_PREEMPTION: Final = "pkg/kubelet/preemption getPodsToPreempt"
 
 VICTIMS: Final = "the lines that show which pods were preempted"
 ENDS: Final = "until when the other pods ran"
-LABELS: Final = "the node's labels"
-TAINTS: Final = "the node's taints at this time"
 
 RECOVERY: Final = "Unexpected error while attempting to recover from admission failure: "
 """How the message of a preemption that finds nobody begins."""
@@ -125,8 +123,9 @@ def by_its_numbers(
     ``unknown_inputs``: what no record shows and may have led to it.
     """
     given = [replace(each, assumes=()) for each in rulings if each.allowed]
-    others = [Ruling(allowed=True, why="", assumes=(phrase,)) for phrase in unknown_inputs]
-    return judge(given or [*rulings, *others], cut=ENDS if case.is_cut and not given else None)
+    if given:
+        return judge(given)
+    return judge(rulings, unknown=unknown_inputs, cut=ENDS if case.is_cut else None)
 
 
 def said_in(outcome: AdmissionOutcome) -> Fields:
@@ -168,11 +167,7 @@ def judge_admitted(case: AdmissionCase, victims: Sequence[str]) -> Judgement:
         why = "the pod was admitted, and may have had no room"
         rulings.append(Ruling(allowed=False, why=why, assumes=(phrase,)))
     reasons = {each.result.reason for choices in worlds for each in choices}
-    if not case.labels_known and "NodeAffinity" in reasons:
-        rulings.append(Ruling(allowed=True, why="", assumes=(LABELS,)))
-    if not case.taints_known and "TaintToleration" in reasons:
-        rulings.append(Ruling(allowed=True, why="", assumes=(TAINTS,)))
-    return judge(rulings)
+    return judge(rulings, unknown=case.unknown_of_node(reasons))
 
 
 def _admits(case: AdmissionCase, outcome: AdmissionOutcome, victims: Sequence[str]) -> Ruling:

@@ -51,13 +51,16 @@ from kubeledger.verify.evidence.machine import masks_of
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval
 from kubeledger.verify.evidence.timeline import Timeline
 from kubeledger.verify.finding import Fields
-from kubeledger.verify.rules.admission.case import AdmissionCase, AdmissionOutcome, Refusal
+from kubeledger.verify.rules.admission.case import (
+    TAINTS,
+    AdmissionCase,
+    AdmissionOutcome,
+    Refusal,
+)
 from kubeledger.verify.rules.admission.judging import (
-    LABELS,
     RECOVERY,
     RULE_DEVICES,
     RULE_EVICTION,
-    TAINTS,
     by_its_numbers,
     fits_because,
     freely,
@@ -304,12 +307,9 @@ def _left_open(case: AdmissionCase, likely: AdmissionOutcome, body: PodRejected)
     if body.message.startswith("Update plugin resources failed"):
         yield "what the device manager held"
     yield from case.unknown_inputs
-    if not case.labels_known and "NodeAffinity" in reasons:
-        yield LABELS
-    if "TaintToleration" in reasons:
-        lasting = reason != "TaintToleration" or tolerates_short_taints(case.pod)
-        if not (case.taints_known and lasting):
-            yield TAINTS
+    yield from case.unknown_of_node(reasons)
+    if case.taints_known and reason == "TaintToleration" and not tolerates_short_taints(case.pod):
+        yield TAINTS
     by_rank = result.reason == "NodeAffinity" or result.reason.startswith("OutOf")
     if reason == "NodeName" and not case.named and not by_rank:
         yield "the node's name"

@@ -40,9 +40,7 @@ from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.admission.case import AdmissionCase, AdmissionOutcome, capacities
 from kubeledger.verify.rules.admission.inputs import AdmissionInputs
 from kubeledger.verify.rules.admission.judging import (
-    LABELS,
     RULE_EVICTION,
-    TAINTS,
     by_its_numbers,
     fits_because,
     freely,
@@ -295,10 +293,7 @@ def _left_open(case: AdmissionCase, body: PodResized) -> Iterator[str]:
             yield from case.unknown_capacity(short[1])
         elif not body.message.startswith("Predicate "):
             yield "what the other admit handlers found"
-    if not case.labels_known and "NodeAffinity" in reasons:
-        yield LABELS
-    if not case.taints_known and "TaintToleration" in reasons:
-        yield TAINTS
+    yield from case.unknown_of_node(reasons)
     yield from capacities(case.unsized)
 
 

@@ -101,12 +101,12 @@ class Eviction:
         if given in allowed:
             return same(True, f"{why}{given} s")
         why += f"{by_worker} s, not {given} s"
-        rulings = [Ruling(allowed=False, why=why, expected={"grace_period_s": by_worker})]
+        unknown = []
         ending_ns = None if self._stay is None else self._stay.ending_ns
         if ending_ns is not None and ending_ns < self.record.ts_ns and given < max(allowed):
-            assumes = ("the grace period with which the pod was being stopped before",)
-            rulings.append(Ruling(allowed=True, why="", assumes=assumes))
-        return judge(rulings)
+            unknown = ["the grace period with which the pod was being stopped before"]
+        denied = Ruling(allowed=False, why=why, expected={"grace_period_s": by_worker})
+        return judge([denied], unknown=unknown)
 
     def _judge_outcome(self, threshold: Threshold | None) -> Judgement:
         """Whether the manager saw the pod end: it waits for that, but not for long.

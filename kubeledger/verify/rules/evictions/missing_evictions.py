@@ -15,13 +15,14 @@ from kubeledger.model.bodies.eviction import NodeConditionsChanged, ReclaimAttem
 from kubeledger.model.bodies.images import EvictionSignalObserved
 from kubeledger.model.bodies.lifecycle import PodEvicted
 from kubeledger.model.units import NS_PER_S, format_go_duration
-from kubeledger.verify.belief import WORST_FIRST, Belief, Judgement, Ruling, judge, same
+from kubeledger.verify.belief import WORST_FIRST, Belief, Judgement, Ruling, judge, open_to, same
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.debts import Debt
 from kubeledger.verify.evidence.line_classes import CALM
 from kubeledger.verify.rules.evictions.ranking import Usages
 from kubeledger.verify.rules.evictions.rounds import Rounds
 from kubeledger.verify.rules.evictions.thresholds import (
+    SIGNAL_THEN,
     Met,
     Reading,
     Round,
@@ -68,11 +69,11 @@ def judge_met(
     found: list[tuple[Judgement, Threshold | None]] = []
     for threshold, belief in rounds.current.beliefs.items():
         if _may_mean(claim, threshold, read[threshold]):
-            rulings = _claimed_rulings(threshold, claim.observed)
+            met = _claimed(threshold, claim.observed)
             if is_recent:
-                rulings = _rulings(threshold, belief, read[threshold])
-            cut = "since when the threshold was met" if is_recent and belief.cut else None
-            found.append((judge(list(rulings), cut=cut), threshold))
+                cut = "since when the threshold was met" if belief.cut else None
+                met = judge(list(_rulings(threshold, belief, read[threshold])), cut=cut)
+            found.append((met, threshold))
     if found:
         return found
     amount = "" if claim.threshold is None else f" of {claim.threshold}"
@@ -119,7 +120,7 @@ def _rulings(
         yield Ruling(allowed=allowed, why=why, assumes=world.assumes, inputs=inputs)
 
 
-def _claimed_rulings(threshold: Threshold, observed: int | None) -> Iterator[Ruling]:
+def _claimed(threshold: Threshold, observed: int | None) -> Judgement:
     """The same where the log does not show the signals: from what the message shows."""
     if observed is None or isinstance(threshold.value, float):
         why, allowed = f"{threshold.signal} may not have been short", None
@@ -129,10 +130,9 @@ def _claimed_rulings(threshold: Threshold, observed: int | None) -> Iterator[Rul
             allowed = False
         elif not is_short(threshold, observed, 0) or not threshold.is_hard:
             why, allowed = f"{threshold.signal} may have been short for too little", None
-    yield Ruling(allowed=bool(allowed), why=why)
     if allowed is None:
-        phrase = f"the eviction signal {threshold.signal} at this time (logged from verbosity 3)"
-        yield Ruling(allowed=True, why="", assumes=(phrase,))
+        return open_to(SIGNAL_THEN.format(threshold.signal), denied=why)
+    return same(allowed, why)
 
 
 _OWED_NS: Final = 45 * NS_PER_S

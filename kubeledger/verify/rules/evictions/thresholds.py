@@ -92,6 +92,7 @@ ALWAYS_READ: Final = frozenset({MEMORY, "nodefs.available", "imagefs.available"}
 """Signals that every kubelet reads, and logs from verbosity 3."""
 CLOCK_NS: Final = NS_PER_S // 10
 """A round takes its time some milliseconds after the signals are logged."""
+SIGNAL_THEN: Final = "the eviction signal {} at this time (logged from verbosity 3)"
 _NOT_KNOWN: Final = "whether thresholds that are in no record yet had been met"
 
 

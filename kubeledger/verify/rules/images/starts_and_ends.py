@@ -29,7 +29,12 @@ from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, s
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.debts import Debt, Key
 from kubeledger.verify.finding import Fields
-from kubeledger.verify.rules.evictions.thresholds import Reading, configured, threshold_says
+from kubeledger.verify.rules.evictions.thresholds import (
+    SIGNAL_THEN,
+    Reading,
+    configured,
+    threshold_says,
+)
 from kubeledger.verify.rules.images.passes import Disk, Sample
 from kubeledger.verify.rules.images.removals import World, kept_of
 from kubeledger.verify.rules.images.runs import REFUSED, START_FIELDS, Policy, Run, body_of, short
@@ -153,8 +158,7 @@ def judge_pressure(
     profile = context.profile
     assert profile is not None
     thresholds, missing = configured(context.settings, profile, None)
-    rulings = [Ruling(allowed=True, why="", assumes=(phrase,)) for phrase in missing]
-    clear: list[str] = []
+    unknown, clear = [*missing], list[str]()
     for threshold in thresholds:
         name = threshold.signal
         functions = (reclaim_functions(name, layout, profile.eviction) for layout in _LAYOUTS)
@@ -162,8 +166,7 @@ def judge_pressure(
             continue
         signal = signals.get(name)
         if signal is None or ts_ns - signal.read_ts_ns > _FRESH_NS:
-            phrase = f"the eviction signal {name} at this time (logged from verbosity 3)"
-            rulings.append(Ruling(allowed=True, why="", assumes=(phrase,)))
+            unknown.append(SIGNAL_THEN.format(name))
             continue
         text_of = threshold_says(threshold, Reading(signal.available, signal.capacity, 0, 0))
         if is_short(threshold, signal.available, signal.capacity, minimum=True):
@@ -171,7 +174,7 @@ def judge_pressure(
         clear.append(text_of)
     text = "; ".join(dict.fromkeys(clear)) or "no threshold is set"
     why = f"no disk was short, so unused images are kept: {text}"
-    return judge([Ruling(allowed=False, why=why), *rulings])
+    return judge([Ruling(allowed=False, why=why)], unknown=unknown)
 
 
 # The end of a run: what was freed, whether it was enough, and the error's words.
