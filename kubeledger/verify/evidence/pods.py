@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.kube.resources import pod_key
 from kubeledger.kubelet.kube.statuses import ShownInstance, instances_in
 from kubeledger.kubelet.lifecycle.state import TERMINAL_PHASES
@@ -205,6 +206,14 @@ class ListedPod:
         if found is None:
             found = self._typed[cls] = msgspec.json.decode(self.raw, type=cls)
         return found
+
+    @property
+    def pod(self) -> Pod | None:
+        """The object; None where it does not have the API's types."""
+        try:
+            return self.as_(Pod)
+        except msgspec.ValidationError:
+            return None
 
 
 class PodRegister:

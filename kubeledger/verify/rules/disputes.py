@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
 
-from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.kube.resources import name_key
 from kubeledger.kubelet.kube.statuses import ShownInstance, instances_in
 from kubeledger.model.bodies.eviction import PodPreempted
@@ -77,11 +75,9 @@ def report_disputes(context: VerifyContext) -> None:
 
 def _manifest_of(pods: PodRegister, listed: ListedPod) -> ListedPod | None:
     """A static pod is called by its manifest's name and its node's."""
-    with suppress(msgspec.ValidationError):
-        node = (listed.as_(Pod).spec.node_name or "").lower()
-        name = listed.name.removesuffix(f"-{node}")
-        return pods.manifest(listed.namespace, name) if node and name != listed.name else None
-    return None
+    node = "" if listed.pod is None else (listed.pod.spec.node_name or "").lower()
+    name = listed.name.removesuffix(f"-{node}")
+    return pods.manifest(listed.namespace, name) if node and name != listed.name else None
 
 
 def _differences(given: object, used: object, what: str = "") -> Iterator[tuple[str, str, str]]:
@@ -386,18 +382,15 @@ def _probe_of(parts: Mapping[str, str]) -> Parts:
 
 def _may_be_one(change: Parts, reading: Parts) -> bool:
     """Whether two accounts can be of one value, as far as both show it."""
-    return all(
-        one is None or other is None or _may_be_one_text(one, other)
-        for one, other in zip(change, reading, strict=True)
-    )
-
-
-def _may_be_one_text(one: str, other: str) -> bool:
-    one, other = ("".join(text.split(" ")) for text in (one, other))  # a terminal breaks lines
-    if not (is_plain(one) and is_plain(other)):
-        return True
-    short, long = sorted((one, other), key=len)
-    return one == other or (may_be_cut(short) and long.startswith(short))
+    for given in zip(change, reading, strict=True):
+        # A terminal breaks lines.
+        texts = ["".join(text.split(" ")) for text in given if text is not None]
+        if len(texts) < 2 or not all(map(is_plain, texts)):
+            continue
+        short, long = sorted(texts, key=len)
+        if short != long and not (may_be_cut(short) and long.startswith(short)):
+            return False
+    return True
 
 
 # What can never be is said as it is met; no decision is judged.

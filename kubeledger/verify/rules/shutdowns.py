@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-import msgspec
-
-from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.lifecycle.termination import (
     ShutdownGroup,
     shutdown_grace_s,
@@ -99,11 +96,8 @@ class ShutdownVerifier(RuleVerifier):
     ) -> tuple[int, int] | None:
         """A pod's group and its seconds; None where that is not known."""
         listed, groups = self.context.pods.at(ts_ns, uid, namespace, pod), self._groups()
-        if listed is None or not groups or self.context.profile is None:
-            return None
-        try:
-            spec = listed.as_(Pod)
-        except msgspec.ValidationError:
+        spec = None if listed is None else listed.pod
+        if spec is None or not groups or self.context.profile is None:
             return None
         index = shutdown_group(groups, spec, self.context.profile.lifecycle)
         return index, shutdown_grace_s(groups[index], spec)

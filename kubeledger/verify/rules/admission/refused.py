@@ -11,7 +11,6 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from typing import Final, cast, get_args
 
-import msgspec
 from msgspec.structs import replace
 
 from kubeledger.kubelet.eviction.signals import CONDITION_OF
@@ -20,7 +19,6 @@ from kubeledger.kubelet.kube.containermanager import (
     UNEXPECTED_REASON,
     AllocationError,
 )
-from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.kube.podclass import is_critical_pod
 from kubeledger.kubelet.kube.podtotals import is_pod_level
 from kubeledger.kubelet.kube.resources import is_extended_resource, pod_key
@@ -162,11 +160,8 @@ def node_name(timeline: Timeline) -> str | None:
     named: Counter[str] = Counter()
     for pod in timeline.pods.values():
         listed = timeline.specs.at(0, pod.uid, pod.namespace, pod.name)
-        if listed is not None and any(interval.admitted for interval in pod.intervals):
-            try:
-                named[listed.as_(Pod).spec.node_name or ""] += 1
-            except msgspec.ValidationError:
-                continue  # no readable object
+        if listed is not None and listed.pod and any(each.admitted for each in pod.intervals):
+            named[listed.pod.spec.node_name or ""] += 1
     del named[""]
     clear = [name for name, count in named.items() if count > 1 and 2 * count > named.total()]
     return clear[0] if clear else None

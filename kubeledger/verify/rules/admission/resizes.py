@@ -7,7 +7,7 @@ it is seen whether it could ever be. What the runtime made of it follows from wh
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -122,14 +122,12 @@ class Resizes:
         pods = self._context.pods
         versions = pods.versions(listed)
         later = sum(each.ts_ns <= until_ns for each in versions)
-        try:
-            shown = [each.as_(Pod) for each in versions[: later + 1]]
-        except msgspec.ValidationError:
+        shown = [each.pod for each in versions[: later + 1]]
+        asked = ({c.name or "": c.resources or _NOTHING for c in containers_of(pod)}
+                 for pod in shown if pod is not None)  # fmt: skip
+        if None in shown or any(_shows(given, each) for each in asked):
             return False
-        asked = ({c.name or "": c.resources or _NOTHING for c in containers_of(p)} for p in shown)
-        return not any(_shows(given, each) for each in asked) and pods.is_unchanged(
-            listed, since_ns, until_ns
-        )
+        return pods.is_unchanged(listed, since_ns, until_ns)
 
     def _followed(self, at: Record, body: PodResized) -> Judgement:
         """What the runtime made of it: of what was allocated and not before what was done.
@@ -180,9 +178,11 @@ class Resizes:
         if interval is None:
             return lacks(("the line that hands the pod to the kubelet (SyncLoop ADD)",))
         now = self._inputs.objects.at(record.ts_ns, interval, record.node)
-        config = self._config(record.ts_ns, profile, state)
-        if now is None or isinstance(config, str):
-            return lacks(("the pod's spec",) if now is None else (str(config),))
+        if now is None:
+            return lacks(("the pod's spec",))
+        config = self._config(record.ts_ns, now.pod, profile, state)
+        if isinstance(config, str):
+            return lacks((config,))
         if body.resources is None:
             wants = self._inputs.objects.asked(record.ts_ns, interval, now)
         else:
@@ -210,7 +210,9 @@ class Resizes:
             return judge(rulings)  # it shows no numbers
         return by_its_numbers(last, rulings, dict.fromkeys(unknown))
 
-    def _config(self, ts_ns: int, profile: KubeletProfile, state: NodeState) -> NodeConfig | str:
+    def _config(
+        self, ts_ns: int, pod: Pod, profile: KubeletProfile, state: NodeState
+    ) -> NodeConfig | str:
         """What of the node counts besides its pods; or the name of what is missing."""
         settings = self._context.settings
         policies: list[str] = []
@@ -227,24 +229,9 @@ class Resizes:
             capacity = {name: amount.canonical() for name, amount in amounts.items()}
         swap = settings.get("memorySwap")
         behavior = swap.get("swapBehavior") if isinstance(swap, dict) else None
-        swaps = {} if behavior in (None, "", "NoSwap") else _EVERY
+        every = {container.name or "": "LimitedSwap" for container in containers_of(pod)}
+        swaps = {} if behavior in (None, "", "NoSwap") else every
         return NodeConfig(policies[0], policies[1], capacity, swaps)
-
-
-class _Every(dict[str, str]):
-    """Each container may swap."""
-
-    def __missing__(self, name: str) -> str:
-        return "LimitedSwap"
-
-    def get(self, name: str, default: object = None) -> Any:  # noqa: ANN401 # as of a dict
-        return self[name]
-
-    def __bool__(self) -> bool:
-        return True
-
-
-_EVERY: Final = _Every()
 
 
 def _rulings(

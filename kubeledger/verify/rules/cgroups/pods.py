@@ -301,17 +301,14 @@ def _given(pod: Pod) -> Iterator[Pod]:
 
 def differing_resources(first: ListedPod, second: ListedPod) -> tuple[str, str, str] | None:
     """The first container whose resources two versions show differently, and both in JSON."""
-    with suppress(msgspec.ValidationError):
-        specs = [listed.as_(Pod).spec for listed in (first, second)]
-        before, after = (
-            {c.name: c for c in (*(spec.containers or ()), *(spec.init_containers or ()))}
-            for spec in specs
-        )
-        for name in (name for name in after if name in before):
-            sides = [
-                {"requests": c.requests, "limits": c.limits} for c in (before[name], after[name])
-            ]
-            if sides[0] != sides[1]:
-                texts = [msgspec.json.encode(s, order="deterministic").decode() for s in sides]
-                return name or "", texts[0], texts[1]
+    pods = [listed.pod for listed in (first, second)]
+    given = [{c.name: {"requests": c.requests, "limits": c.limits}
+              for c in (*(pod.spec.containers or ()), *(pod.spec.init_containers or ()))}
+             for pod in pods if pod is not None]  # fmt: skip
+    before, after = given if len(given) == 2 else ({}, {})
+    for name in after:
+        sides = before.get(name), after[name]
+        if name in before and sides[0] != sides[1]:
+            texts = [msgspec.json.encode(s, order="deterministic").decode() for s in sides]
+            return name or "", texts[0], texts[1]
     return None
