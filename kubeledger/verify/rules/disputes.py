@@ -101,23 +101,8 @@ def _says(value: object) -> str:
     return "there" if isinstance(value, dict) else "missing" if value is None else str(value)
 
 
-# Facts from several sources: where two of them cannot both be right, both are shown.
-#
-# =========================  ==============================  ======================================
-# fact                       one source                      the others
-# =========================  ==============================  ======================================
-# refusal of a pod           the decision                    its lines, and its status in lists
-# victim of a preemption     the decision                    its lines: event, status, end; lists
-# probe that led to a kill   the decision                    the event of the kill
-# outcome of a resize        the reason of its event         the event's words
-# exit code of a container   the line of its end             its status in lists
-# start, end of a container  its line                        its status in lists
-# pod of a container's ID    the first line, or list         all others
-# containers of a pod        its lists                       the event of a kill
-# memory of the machine      the line about it               the first eviction signal after it
-# =========================  ==============================  ======================================
-#
-# No verdict rests on this. A line that is cut shows nothing here, nor does one that is lost.
+# Facts from several sources (a table of them is in docs/internals/verification.md): where two cannot
+# both be right, both are shown. A line that is cut shows nothing here, nor does one that is lost.
 
 Parts = tuple[str | None, ...]
 """Parts of a fact; None for one that a source does not say."""

@@ -94,10 +94,10 @@ class AdmissionVerifier(RuleVerifier):
     # -- what is decided --------------------------------------------------------------------
 
     def _pod_admitted(self, record: Record, body: PodAdmitted, state: NodeState) -> None:
-        interval = self._interval_of(record, body.pod_uid, body.namespace, body.pod)
-        if interval is None:
+        asked = self._asked(record, body.pod_uid, body.namespace, body.pod, state)
+        if asked is None:
             return
-        case = self._case(interval, record, state)
+        interval, case = asked
         kills = (kill for _, kill in self._kills.get(interval.seq, ()))
         victims = [f"{kill.victim_namespace}/{kill.victim_pod}" for kill in kills]
         judgement = judged(case, lambda known: judge_admitted(known, victims))
@@ -110,21 +110,21 @@ class AdmissionVerifier(RuleVerifier):
         self._close(interval, record, judgement, {"admit": True}, state)
 
     def _pod_rejected(self, record: Record, body: PodRejected, state: NodeState) -> None:
-        interval = self._interval_of(record, body.pod_uid, body.namespace, body.pod)
-        if interval is None:
+        asked = self._asked(record, body.pod_uid, body.namespace, body.pod, state)
+        if asked is None:
             return
-        case = self._case(interval, record, state)
+        interval, case = asked
         pressure, shutdown = self.context.node_pressure, self._inputs.shutdown
         judgement = judged(case, lambda known: judge_refused(known, body, pressure, shutdown))
         recorded = {"reason": body.reason, "message": body.message}
         self._close(interval, record, judgement, recorded, state)
 
     def _preemption_failed(self, record: Record, body: PreemptionFailed, state: NodeState) -> None:
-        name = (body.preemptor_namespace, body.preemptor_pod)
-        interval = self._interval_of(record, body.preemptor_uid, *name, RULE_PREEMPTION)
-        if interval is None:
+        who = body.preemptor_uid, body.preemptor_namespace, body.preemptor_pod
+        asked = self._asked(record, *who, state, RULE_PREEMPTION)
+        if asked is None:
             return
-        case = self._case(interval, record, state)
+        interval, case = asked
         judgement = judged(case, lambda known: judge_failed(known, body), RULE_PREEMPTION)
         self.conclude(record, f"pod/{interval.full_name}", judgement, recorded=failure_of(body))
 
@@ -137,9 +137,9 @@ class AdmissionVerifier(RuleVerifier):
             case = (self.context.missing_profile,)
         if interval is not None and isinstance(case, AdmissionCase):
             self._kills.setdefault(interval.seq, []).append((record, body))
-        else:
-            judgement = judged(case, lambda _: lacks(()), RULE_PREEMPTION)
-            self.conclude(record, f"pod/{body.victim_namespace}/{body.victim_pod}", judgement)
+        elif isinstance(case, tuple):
+            victim = f"pod/{body.victim_namespace}/{body.victim_pod}"
+            self.conclude(record, victim, lacks(case), rule=RULE_PREEMPTION)
 
     def _pod_resized(self, record: Record, body: PodResized, state: NodeState) -> None:
         judgement = self._resizes.judged(record, body, state)
@@ -203,18 +203,19 @@ class AdmissionVerifier(RuleVerifier):
             return None
         return interval if (interval.removed_ns or ts_ns) >= ts_ns else None
 
-    def _interval_of(
+    def _asked(
         self,
         record: Record,
         uid: str | None,
         namespace: str,
         name: str,
+        state: NodeState,
         rule: str = RULE_PREDICATES,
-    ) -> PodActiveInterval | None:
-        """The interval that was decided; without one the finding is given here."""
+    ) -> tuple[PodActiveInterval, AdmissionCase | tuple[str, ...]] | None:
+        """The interval that was decided, and its case; without one the finding is given here."""
         interval = self._handed(record, uid, namespace, name)
         if interval is not None and (interval.namespace, interval.name) == (namespace, name):
-            return interval
+            return interval, self._case(interval, record, state)
         of_name = (pod.uid for pod in self.context.timeline.named(namespace, name))
         handed = (self._handed(record, each, namespace, name) for each in of_name)
         brought = [each for each in (*handed, interval) if each is not None]
