@@ -101,7 +101,7 @@ def _says(value: object) -> str:
     return "there" if isinstance(value, dict) else "missing" if value is None else str(value)
 
 
-# Facts from several sources (a table of them is in docs/internals/verification.md): where two cannot
+# Facts from several sources (docs/internals/verification.md has a table): where two of them cannot
 # both be right, both are shown. A line that is cut shows nothing here, nor does one that is lost.
 
 Parts = tuple[str | None, ...]

@@ -8,7 +8,7 @@ classes, from the pods that were active at the last write before the files were 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from msgspec.structs import replace
 
@@ -269,20 +269,12 @@ class CgroupVerifier(RuleVerifier):
         judgement, compared = self._level(record, body, state)
         if judgement.verdict == "impossible":
             self._reported.add(body.cgroup)
-        decided = compared is not None and judgement.verdict != "unverifiable"
-        recorded = (
-            compared.recorded if compared is not None and decided else {"cgroup": body.cgroup}
-        )
-        if decided:
+        subject, rule, place = f"cgroup/{body.cgroup}", _RULES[body.level], None
+        recorded = None if judgement.verdict == "unverifiable" else {"cgroup": body.cgroup}
+        if recorded is not None and compared is not None:
+            recorded, place = compared.recorded, line_of(record, body, compared.differing)
             judgement = replace(judgement, why=judgement.why + uncompared(body, recorded))
-        self.conclude(
-            record,
-            f"cgroup/{body.cgroup}",
-            judgement,
-            recorded=None if judgement.verdict == "unverifiable" else recorded,
-            rule=_RULES[body.level],
-            place=line_of(record, body, compared.differing) if compared and decided else None,
-        )
+        self.conclude(record, subject, judgement, recorded=recorded, rule=rule, place=place)
 
     def _level(
         self, record: Record, body: CgroupUpdated, state: NodeState
@@ -345,14 +337,14 @@ class CgroupVerifier(RuleVerifier):
         self.conclude(record, subject, judgement, recorded=reported, rule=_REMOVAL_RULE)
 
     def _written(self, record: Record, body: QOSCgroupsUpdated, state: NodeState) -> None:
-        rules = self._rules_of(self.context.process)
-        if rules is None:
-            judgement = lacks([self.context.missing_profile])
-        else:
-            judgement = self._qos.written(self._writes.of(record.seq), rules)
-        self.conclude(
-            record, "node", judgement, recorded=None if judgement.verdict == "unverifiable" else {}
+        rules, judgement = (
+            self._rules_of(self.context.process),
+            lacks([self.context.missing_profile]),
         )
+        if rules is not None:
+            judgement = self._qos.written(self._writes.of(record.seq), rules)
+        recorded = None if judgement.verdict == "unverifiable" else dict[str, Any]()
+        self.conclude(record, "node", judgement, recorded=recorded)
 
     # What contradicts ---------------------------------------------------------------------
 
@@ -369,15 +361,10 @@ class CgroupVerifier(RuleVerifier):
         difference = differing_resources(before, listed) if before is not listed else None
         if difference is None or rules.resizes(listed):
             return
-        container, first, second = difference
-        self.context.contradict(
-            record.ts_ns,
-            f"pod/{body.namespace}/{body.pod}",
-            f"two lists show different resources of container {container} of pod "
-            f"{body.namespace}/{body.pod}, which cannot change",
-            (before.seq, first),
-            (listed.seq, second),
-        )
+        (container, first, second), name = difference, f"{body.namespace}/{body.pod}"
+        why = f"two lists show different resources of container {container} of pod {name}, which "
+        sides = (before.seq, first), (listed.seq, second)
+        self.context.contradict(record.ts_ns, f"pod/{name}", f"{why}cannot change", *sides)
 
 
 def _as_shown(path: str, cgroup: CgroupState) -> CgroupUpdated:
