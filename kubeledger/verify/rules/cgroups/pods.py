@@ -189,7 +189,10 @@ class PodLevels:
             may_be = _BY_SETTINGS.issuperset(worst.differing)
             rulings.append(Ruling(allowed=may_be, why="an unknown process made it"))
         resized = any(rules is not None and rules.resizes(listed) for rules in asked)
-        certain = not resized and _is_of_nobody(body, worst)
+        # No line that is not there tells of a process, or of a container just made, that fits what
+        # neither a new cgroup has nor settings decide.
+        wrong = [value_of(body, key) for key in worst.differing.keys() - _BY_SETTINGS]
+        certain = not resized and any(str(value) not in _AS_MADE for value in wrong)
         each_of = (replace(r, assumes=(_MAKER,) * r.allowed, certain=certain) for r in rulings)
         return judge([*each_of]), worst
 
@@ -247,11 +250,10 @@ class PodLevels:
 
     def _had_others(self, listed: ListedPod) -> bool:
         """Whether it may have had resources that no list shows: before one, or between two."""
-        versions = self._context.pods.versions(listed)
-        made_ns, first_ns = listed.created_ns, versions[0].ts_ns
-        return (made_ns is not None and first_ns - made_ns > _SOON_NS) or (
-            any(differing_resources(*pair) is not None for pair in pairwise(versions))
-        )
+        versions, made_ns = self._context.pods.versions(listed), listed.created_ns
+        if made_ns is not None and versions[0].ts_ns - made_ns > _SOON_NS:
+            return True
+        return any(differing_resources(*pair) is not None for pair in pairwise(versions))
 
     def _resized(self, body: CgroupUpdated, listed: ListedPod, rules: Rules) -> Compared | None:
         """Judge by what the pod had at any time: a resize goes value by value.
@@ -273,15 +275,6 @@ class PodLevels:
         why = f"{option.why}, and its resources were changed while it ran"
         again = compare(body, [option, replace(option, values=values, why=why)])
         return again if again is not None and again.ruling.allowed else None
-
-
-def _is_of_nobody(body: CgroupUpdated, found: Compared) -> bool:
-    """Whether a wrong value is neither what a new cgroup has nor what settings decide.
-
-    No line that is not there can tell of a process, or of a container just made, that it fits.
-    """
-    wrong = found.differing.keys() - _BY_SETTINGS
-    return any(str(value_of(body, key)) not in _AS_MADE for key in wrong)
 
 
 def _given(pod: Pod) -> Iterator[Pod]:

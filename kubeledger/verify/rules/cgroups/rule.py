@@ -114,8 +114,12 @@ class Removals:
             if at_ns <= ts_ns + _BY_THEN_NS:
                 why = f"{entry} by {format_ts(at_ns)}, and then the cgroup goes"
                 return same(True, why, inputs=(seq,) if seq else ())
-        if where.container_id is not None:
-            return self._still_there(record, body.cgroup, where)
+        if (own := where.container_id) is not None:  # nothing shows its end
+            again_ns, seq = self._seen.get(body.cgroup, (0, 0))
+            if again_ns <= ts_ns:
+                return lacks([f"the end of container {own[:12]}"])
+            why = f"container {own[:12]} had not ended, so its cgroup has to be there: "
+            return same(False, f"{why}a later snapshot shows it again", inputs=(seq,))
         if (held := _holds(dict.fromkeys(below, (self._last_ns, 0)), ts_ns)) is not None:
             return held
         end = f"the end of pod {pod.namespace}/{pod.name}" if pod else "the life of the pod"
@@ -169,14 +173,6 @@ class Removals:
             if interval.ending_ns is not None and not pod.ran(ts_ns + _BY_THEN_NS):
                 why = f"the end of {who} had begun and nothing of it ran"
                 yield interval.ending_ns, why, interval.seq
-
-    def _still_there(self, record: Record, cgroup: str, where: CgroupPath) -> Judgement:
-        """Of a container whose end nothing shows."""
-        own, (again_ns, seq) = where.container_id or "", self._seen.get(cgroup, (0, 0))
-        if again_ns <= record.ts_ns:
-            return lacks([f"the end of container {own[:12]}"])
-        why = f"container {own[:12]} had not ended, so its cgroup has to be there: "
-        return same(False, f"{why}a later snapshot shows it again", inputs=(seq,))
 
 
 def _holds(below: dict[str, tuple[int, int]], ts_ns: int) -> Judgement | None:
@@ -309,9 +305,8 @@ class CgroupVerifier(RuleVerifier):
             changed = (path, record.ts_ns) in self._changes
             if cgroup.level != "qos" or changed or path in self._reported:
                 continue
-            judgement, compared = self._qos.level(
-                _as_shown(path, cgroup), record.ts_ns, rules, cgroup
-            )
+            shown = _as_shown(path, cgroup)
+            judgement, compared = self._qos.level(shown, record.ts_ns, rules, cgroup)
             if judgement.verdict == "impossible" and compared is not None:
                 self._reported.add(path)
                 missed = Missed(
@@ -337,10 +332,8 @@ class CgroupVerifier(RuleVerifier):
         self.conclude(record, subject, judgement, recorded=reported, rule=_REMOVAL_RULE)
 
     def _written(self, record: Record, body: QOSCgroupsUpdated, state: NodeState) -> None:
-        rules, judgement = (
-            self._rules_of(self.context.process),
-            lacks([self.context.missing_profile]),
-        )
+        rules = self._rules_of(self.context.process)
+        judgement = lacks([self.context.missing_profile])
         if rules is not None:
             judgement = self._qos.written(self._writes.of(record.seq), rules)
         recorded = None if judgement.verdict == "unverifiable" else dict[str, Any]()
