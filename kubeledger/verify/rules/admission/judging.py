@@ -51,16 +51,13 @@ def lacked_by(outcome: AdmissionOutcome, case: AdmissionCase | None = None) -> s
 
 def fits_because(case: AdmissionCase, outcome: AdmissionOutcome) -> str:
     """Why a pod fits: what it asks for, and what is in use."""
-    info = outcome.info
-    asked = {r: n for r, n in pod_request(case.pod.spec, case.facts).items() if n > 0}
-    parts = [
-        f"{amount(resource, n)} ("
-        f"{' of '.join(plains(resource, info.requested(resource), info.allocatable(resource)))} "
-        "in use)"
-        for resource, n in asked.items()
-        if resource in _FIRST
-        or (info.lists_scalar(resource) and info.allocatable(resource) < UNCOUNTED)
-    ]
+    info, parts = outcome.info, []
+    for resource, asked in pod_request(case.pod.spec, case.facts).items():
+        is_scalar = info.lists_scalar(resource) and info.allocatable(resource) < UNCOUNTED
+        if asked > 0 and (resource in _FIRST or is_scalar):
+            used, has = info.requested(resource), info.allocatable(resource)
+            in_use = " of ".join(plains(resource, used, has))
+            parts.append(f"{amount(resource, asked)} ({in_use} in use)")
     room = f"{len(outcome.pods)} of {info.allocatable('pods')} pods were active"
     if not parts:
         return f"the pod asks for no cpu and memory, and {room}"
@@ -142,22 +139,14 @@ def judge_admitted(case: AdmissionCase, victims: Sequence[str]) -> Judgement:
     """Judge a recorded admission; ``victims``: names of the pods recorded as killed for it."""
     if case.refusal is not None:
         seq, reason, message = case.refusal
-        return same(
-            False,
-            f"the pod was admitted although it was refused for {reason}: {message}",
-            expected={"admit": False, "reason": reason, "message": message},
-            inputs=(*case.inputs, seq),
-            rule=RULE_DEVICES,
-        )
+        why = f"the pod was admitted although it was refused for {reason}: {message}"
+        given, seqs = {"admit": False, "reason": reason, "message": message}, (*case.inputs, seq)
+        return same(False, why, expected=given, inputs=seqs, rule=RULE_DEVICES)
     if case.pressure is not None and not is_critical_pod(case.pod):
         seq, says = case.pressure
-        return same(
-            False,
-            f"the pod was admitted, and it is not critical, while the node was short: {says}",
-            expected={"admit": False, "reason": "Evicted"},
-            inputs=(*case.inputs, seq),
-            rule=RULE_EVICTION,
-        )
+        why = f"the pod was admitted, and it is not critical, while the node was short: {says}"
+        given, seqs = {"admit": False, "reason": "Evicted"}, (*case.inputs, seq)
+        return same(False, why, expected=given, inputs=seqs, rule=RULE_EVICTION)
     worlds = list(case.extremes())
     rulings = [freely(_admits(case, each, victims) for each in choices) for choices in worlds]
     if any(VICTIMS in ruling.assumes for ruling in rulings):
@@ -177,8 +166,8 @@ def _admits(case: AdmissionCase, outcome: AdmissionOutcome, victims: Sequence[st
     allowed = result.admit and (not lost or may_be_lost)
     expected: Fields = {"admit": result.admit, **said_in(outcome)}
     if not result.admit:
-        why = f"it is to be refused as {result.reason}: {result.message}"
-        why = f"the pod was admitted although {why}"
+        refused = f"refused as {result.reason}: {result.message}"
+        why = f"the pod was admitted although it is to be {refused}"
     elif not result.victims:
         why = fits_because(case, outcome)
     elif victims:
@@ -205,10 +194,8 @@ def _admits(case: AdmissionCase, outcome: AdmissionOutcome, victims: Sequence[st
 
 def judge_failed(case: AdmissionCase, body: PreemptionFailed) -> Judgement:
     """Judge a recorded preemption that found no victims."""
-    recorded = failure_of(body)
-    rulings = [
-        freely(_fails(case, each, recorded) for each in choices) for choices in case.outcomes()
-    ]
+    given = failure_of(body)
+    rulings = [freely(_fails(case, each, given) for each in choices) for choices in case.outcomes()]
     return by_its_numbers(case, rulings, case.unknown_inputs)
 
 

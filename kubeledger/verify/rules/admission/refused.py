@@ -215,12 +215,10 @@ def judge_refused(
     if likely.result.admit and shutdown is not None and body.reason == NOT_ADMITTED[0]:
         why = "the pod fits, and none is admitted while the node shuts down"
         said, inputs = dict(zip(recorded, NOT_ADMITTED, strict=True)), (*case.inputs, shutdown)
-        is_said = body.message == NOT_ADMITTED[1]
-        return same(is_said, why, expected=said, inputs=inputs, rule=RULE_SHUTDOWN)
+        return same(recorded == said, why, expected=said, inputs=inputs, rule=RULE_SHUTDOWN)
     rulings = [freely(_refuses(case, each, recorded) for each in choices) for choices in worlds]
     if _misquotes(case, body):
-        certain = not case.inferred
-        rulings = [replace(each, certain=certain) for each in rulings]
+        rulings = [replace(each, certain=not case.inferred) for each in rulings]
         return by_its_numbers(case, rulings, ())
     return by_its_numbers(case, rulings, _left_open(case, likely, body))
 

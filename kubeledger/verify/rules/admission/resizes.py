@@ -71,10 +71,9 @@ class Resizes:
     def judged(self, record: Record, body: PodResized, state: NodeState) -> Judgement:
         """The judgement of one record; what it says is noted for later ones."""
         given = self._allocated.setdefault(_key(body), [])
-        if body.outcome == "allocated" or (
-            body.outcome == "actuated"
-            and all(each.resources != body.resources for _, each in given)
-        ):  # what is actuated was allocated, though that line may be lost
+        # What is actuated was allocated, though that line may be lost.
+        is_new = all(each.resources != body.resources for _, each in given)
+        if body.outcome == "allocated" or (body.outcome == "actuated" and is_new):
             self._told.setdefault(_key(body), []).append((record, body))
         if body.outcome == "actuated" or body.reason == "Error":
             return self._followed(record, body)
@@ -88,10 +87,10 @@ class Resizes:
         if body.which != "allocated" or body.checksum_ok is False:
             return
         before, self._file = self._file, (record, body)
-        until_ns = record.ts_ns - _SETTLED_NS
-        for uid, given in body.pods.items() if before is not None else ():
-            assert before is not None
-            since_ns = before[0].ts_ns - _SETTLED_NS
+        if before is None:
+            return
+        until_ns, since_ns = record.ts_ns - _SETTLED_NS, before[0].ts_ns - _SETTLED_NS
+        for uid, given in body.pods.items():
             told = [each for each in self._told.get(uid, ()) if each[0].ts_ns >= since_ns]
             fresh = [each for each in told if each[0].ts_ns >= until_ns]
             may_be = [*told[: len(told) - len(fresh)][-1:], *fresh]
@@ -109,11 +108,10 @@ class Resizes:
                 continue  # of a resize that the file shows alone the line is lost
             last = (before[0].seq, "it showed something else, and no list shows this")
             last = (may_be[0][0].seq, "a resize was allocated") if may_be else last
+            sides = last, (record.seq, "allocated_pods_state shows another allocation")
             subject, kind = f"pod/{listed.namespace}/{listed.name}", PodResized.kind
-            why = "allocated_pods_state and what is told of its resizes differ"
-            shown = record.seq, "allocated_pods_state shows another allocation"
-            at_ns = record.ts_ns
-            self._context.contradict(at_ns, subject, why, last, shown, by_absence=True, kind=kind)
+            why, at_ns = "allocated_pods_state and what is told of its resizes differ", record.ts_ns
+            self._context.contradict(at_ns, subject, why, *sides, by_absence=True, kind=kind)
 
     def _is_news(
         self, listed: ListedPod, since_ns: int, until_ns: int, given: PodResources
@@ -287,25 +285,21 @@ def _left_open(case: AdmissionCase, body: PodResized) -> Iterator[str]:
 def _in_world(case: AdmissionCase, body: PodResized, outcome: AdmissionOutcome) -> Ruling:
     result = outcome.result
     refusal = None if result.admit else Refusal(result.reason, result.message)
-    ruling = _ruling(case, body, refusal, outcome)
-    return replace(ruling, assumes=outcome.assumes)
+    return replace(_ruling(case, body, refusal, outcome), assumes=outcome.assumes)
 
 
 def _ruling(
     case: AdmissionCase, body: PodResized, refusal: Refusal | None, outcome: AdmissionOutcome | None
 ) -> Ruling:
-    reason = None
-    if refusal is None:
-        expected: Fields = {"outcome": "allocated"}
-    else:
+    expected: Fields = {"outcome": "allocated"}
+    reasons: list[str | None] = [None]
+    if refusal is not None:
         reason = INFEASIBLE if refusal.check is not None else DEFERRED
         expected = {"outcome": _OUTCOMES[reason], "message": refusal.message}
-    said = {"outcome": body.outcome, "message": body.message}
-    same_words = body.message is None or expected.get("message") == body.message
-    own = None if refusal is None else refusal.reason
-    by_reason = body.reason in (None, reason, own)
+        reasons += [reason, refusal.reason]
+    same_words = body.message in (None, expected.get("message"))
     return Ruling(
-        allowed=expected["outcome"] == said["outcome"] and same_words and by_reason,
+        allowed=expected["outcome"] == body.outcome and same_words and body.reason in reasons,
         why=_why(case, refusal, outcome),
         expected=expected,
         inputs=(*case.inputs, *(outcome.specs if outcome is not None else ())),
@@ -319,16 +313,14 @@ def _why(case: AdmissionCase, refusal: Refusal | None, outcome: AdmissionOutcome
         return f"the resize fits: {fits_because(case, outcome)}"
     if refusal.check is not None:
         return f"it can never be: {refusal.message}"
-    beyond = larger_than_node(case.pod, case)
-    if beyond:
+    if beyond := _larger_than_node(case):
         return f"it is tried for ever, but the node has only {beyond}: {refusal.message}"
     return f"no room now: {refusal.message}"
 
 
-def larger_than_node(pod: Pod, case: AdmissionCase) -> str:
-    """What of the node a pod asks for more of than there is in all, in words; empty: nothing."""
-    info = next(iter(case.outcomes()))[0].info
-    asked = pod_request(pod.spec, case.facts)
+def _larger_than_node(case: AdmissionCase) -> str:
+    """What of the node the pod asks for more of than there is in all, in words; empty: nothing."""
+    info, asked = next(case.outcomes())[0].info, pod_request(case.pod.spec, case.facts)
     over = [name for name in ("cpu", "memory") if asked.get(name, 0) > info.allocatable(name)]
     return listing(amount(name, info.allocatable(name)) for name in over)
 
