@@ -221,6 +221,11 @@ class Belief(Generic[S]):
         self.worlds: tuple[World[S], ...] = ()
         self._set(worlds)
 
+    @property
+    def states(self) -> list[S]:
+        """Of all worlds."""
+        return [world.state for world in self.worlds]
+
     def step(self, step: Callable[[S], Iterable[S]]) -> bool:
         """Step every world by a record.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import combinations
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -126,8 +126,8 @@ class EvictionVerifier(RuleVerifier):
     def _conditions(self, record: Record, body: NodeConditionsChanged, state: NodeState) -> None:
         self._rounds.close()
         last, current = self._rounds.last, self._rounds.current
-        conditions, reported = current.conditions, frozenset(body.conditions)
-        self._rounds.reported = reported
+        conditions = current.conditions
+        self._rounds.reported = reported = frozenset(body.conditions)
         missing = self._rounds.unknown()
         if transition_period_ns(self.context.settings) is None:
             missing.append("the setting evictionPressureTransitionPeriod")
@@ -139,12 +139,9 @@ class EvictionVerifier(RuleVerifier):
         sure, fields = conditions.sure, {"conditions": sorted(reported)}
         seqs = [reading.seq for reading in last.readings.values()]
         prefix = f"the node reports {names_of(reported)}: "
-        met = [
-            threshold_says(threshold, last.readings[threshold.signal])
-            for threshold, belief in current.beliefs.items()
-            if threshold.signal in last.readings
-            and all(world.state is not None for world in belief.worlds)
-        ]
+        met = [threshold_says(threshold, last.readings[threshold.signal])
+               for threshold, belief in current.beliefs.items()
+               if threshold.signal in last.readings and None not in belief.states]  # fmt: skip
         why = "; ".join(met) or "no threshold is met, nor was for the transition period"
         judgement = same(True, prefix + why, expected=fields, inputs=seqs)
         if not sure <= reported <= conditions.possible:
@@ -190,7 +187,7 @@ class EvictionVerifier(RuleVerifier):
 
         def conclude() -> None:
             judgement, _ = best_of([(judged(*each), each[1]) for each in fitting])
-            fields: dict[str, Any] = {"resource": body.resource, "outcome": body.outcome}
+            fields = {"resource": body.resource, "outcome": body.outcome}
             self.conclude(record, "node", judgement, recorded=fields)
 
         self._waiting.append((record.ts_ns + LATER_NS, conclude))
@@ -200,19 +197,16 @@ class EvictionVerifier(RuleVerifier):
     ) -> list[tuple[Judgement, Threshold | None]]:
         rounds, seq = self._rounds, self.context.settings.seq
         seqs = () if seq is None else (seq,)
-        found = [
-            (replace(met, inputs=(*met.inputs, *seqs)), threshold)
-            for met, threshold in judge_met(rounds, ts_ns, body, seqs)
-        ]
+        found = [(replace(met, inputs=(*met.inputs, *seqs)), threshold)
+                 for met, threshold in judge_met(rounds, ts_ns, body, seqs)]  # fmt: skip
         if not rounds.loose and len(found) == 1 and found[0][0].verdict == "impossible":
             now_ns = 0 if rounds.last is None else rounds.last.ts_ns
             rounds.current.learn(found[0][1], now_ns)
         return found
 
     def _places(self, ts_ns: int, cause: _Reclaim, threshold: Threshold) -> list[Place]:
-        layout = self._rounds.layout
-        ranked = cause.ranked or ()
-        return [self._usages.place(ts_ns, who, threshold.signal, layout) for who in ranked]
+        signal, layout = threshold.signal, self._rounds.layout
+        return [self._usages.place(ts_ns, who, signal, layout) for who in cause.ranked or ()]
 
     def _ranked(
         self, cause: _Reclaim, body: ReclaimAttempted, threshold: Threshold
@@ -244,8 +238,7 @@ class EvictionVerifier(RuleVerifier):
         """Whether what was unused had to suffice."""
         sufficed = body.outcome == "node_level"
         if sufficed and not self._rounds.reclaims(threshold):
-            why = f"nothing is deleted for {threshold.signal} before a pod is evicted"
-            yield same(False, why)
+            yield same(False, f"nothing is deleted for {threshold.signal} before a pod is evicted")
         if not after or body.outcome in (None, "nothing"):
             return
         assert self.context.profile is not None
@@ -361,15 +354,13 @@ class EvictionVerifier(RuleVerifier):
         critical = {pod for pod, at in order.items() if at.pod and is_critical_pod(at.pod)}
         left = [at for pod, at in order.items()
                 if pod == who or pod not in critical.union(cause.spared)]  # fmt: skip
+        if not left:
+            yield same(False, "the pod is not in the ranking", inputs=inputs)
+            return
         if who not in order or left[0] is not order[who]:
-            first = next(iter(left), None)
-            why = "the pod is not in the ranking"
-            if first is not None:
-                why = f"pod {first.name} was before it in the ranking, and was not skipped"
-            if first is None or first.pod is not None:
-                yield same(False, why, inputs=inputs)
-            else:
-                yield open_to(f"the spec of pod {first.name}", denied=why, inputs=inputs)
+            why = f"pod {left[0].name} was before it in the ranking, and was not skipped"
+            unread = open_to(f"the spec of pod {left[0].name}", denied=why, inputs=inputs)
+            yield unread if left[0].pod is None else same(False, why, inputs=inputs)
             return
         rank = list(order).index(who) + 1
         if body.rank not in (None, rank):
