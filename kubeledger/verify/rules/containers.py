@@ -221,10 +221,8 @@ class Container(msgspec.Struct):
         Where only ends are recorded, it is not known which container ran last.
         """
         for instance in self.instances[-2::-1]:
-            if instance.container_id == container_id:
-                return True
-            if instance.is_reported:
-                return False
+            if instance.container_id == container_id or instance.is_reported:
+                return instance.container_id == container_id
         return False
 
     def push(self, instance: Instance) -> None:
@@ -363,8 +361,8 @@ def _ends_for_good(
     entry = spec.container(name)
     if entry is None or not spec.is_app(name):
         return None
-    has_own = entry.restart_policy is not None and facts.container_restart_rules
-    policy = (entry.restart_policy if has_own else None) or spec.restart_policy
+    own = entry.restart_policy if facts.container_restart_rules else None
+    policy = own or spec.restart_policy
     if before.killed_ns is not None or before.exit_code is None:
         counts = not before.killed_ns or bool(_ENDS_IT.intersection(before.reasons[:1]))
         by_rules = before.killed_ns is None and entry.restart_policy_rules

@@ -281,11 +281,10 @@ class RestartVerifier(Starts):
         The sync that kills one looks at the end of the one before it. Lists count what there was.
         """
         pod = self.context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        runs = [] if pod is None else pod.runs_of(body.container)
-        ids = [run.container_id for run in runs]
+        ids = [run.container_id for run in (pod.runs_of(body.container) if pod else ())]
         at = ids.index(ended.container_id) if ended.container_id in ids else len(ids)
-        counts = [ended.count, *map(self.context.instances.count, ids[at + 1 : at + 2])]
-        if len(counts) == 2 and None not in counts and counts[1] == (counts[0] or 0) + 1:
+        counts = [*map(self.context.instances.count, ids[at + 1 : at + 2])]
+        if ended.count is not None and counts == [ended.count + 1]:
             return 0
         earlier = next((i for i in reversed(container.instances) if i.seq < ended.seq), None)
         before_ns = None if earlier is None else earlier.ended_from_ns(self.context.times)

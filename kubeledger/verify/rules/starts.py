@@ -159,10 +159,10 @@ class Starts(RuleVerifier):
     def _config_changed(self, record: Record, body: PodConfigChanged, key: str) -> None:
         if body.operation == "ADD":
             self._added.add(key)
-        for container in self._of_pod(key):
-            if body.operation == "ADD":
+            for container in self._of_pod(key):
                 container.back_off.reset()
-            elif body.operation == "UPDATE":
+        elif body.operation == "UPDATE":
+            for container in self._of_pod(key):
                 container.back_off.failed_start = True
                 container.back_off.may_be_new()
 
@@ -249,11 +249,9 @@ class Starts(RuleVerifier):
         times, process = self.context.times, self._process
         pod = self.context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
         run = None if pod is None else pod.run(body.container_id)
-        if run is None or run.died_ns is None or process is None:
-            return
+        if run is None or run.died_ns is None or process is None or run.died_seq > record.seq:
+            return  # or the line of its end stands later, by a clock that was set back
         late_ns = max(RELIST_NS, times.late(record.ts_ns), times.late(run.died_ns))
-        if run.died_seq > record.seq:
-            return  # the line stands later, by a clock that was set back
         if process.started_ns <= run.died_ns < record.ts_ns - late_ns:
             why = "a container runs after it was seen to have ended"
             name = f"container {(body.container_id or '')[:12]}"
@@ -356,22 +354,19 @@ class Starts(RuleVerifier):
         self._causes.see(record, body)
         container = self._find(key_for(state, body), body.container)
         newest = None if container is None else container.at(0)
-        fails = body.to_result == "failure" and body.probe_type != "readiness"
-        runs = newest is not None and not newest.has_ended
-        if fails and newest and runs and body.container_id in (None, newest.container_id):
-            newest.is_to_be_killed = True
+        kills = body.to_result == "failure" and body.probe_type != "readiness"
+        if newest and kills and body.container_id in (None, newest.container_id):
+            newest.is_to_be_killed |= not newest.has_ended
 
     def _reported(self, record: Record, body: KubernetesEvent, state: NodeState) -> None:
         key, name = key_for(state, body), body.container
-        if body.object_kind != "Pod":
-            return
-        if body.reason == "Created" and name is not None:
+        if body.object_kind == "Pod" and body.reason == "Created" and name is not None:
             # Lists show only the last of several; words of another event are no creation.
             is_line = any(piece.line is not None for piece in record.evidence)
             if is_line and "created" in body.message.lower():
                 self._created(record, self._get(key, name))
-            return
-        self._failed(record, body, key)
+        elif body.object_kind == "Pod":
+            self._failed(record, body, key)
 
     def _failed(self, record: Record, body: OfPod, key: str) -> None:
         """A start that the back-off let through, and counted, did not succeed."""
@@ -438,16 +433,14 @@ class Starts(RuleVerifier):
     def _in_sync(self, container: Container, back_off: BackOff) -> bool | None:
         """Whether the sync that killed the newest instance starts the next; None: not known."""
         before = container.at(0)
-        killed = before is not None and before.killed_ns is not None
-        if before is not None and before.is_to_be_killed and not killed:
-            return None  # the line of its kill may be lost
-        if before is None or not killed or back_off.held_back or container.was_inherited:
+        if before is None:
             return False
-        if set(before.reasons) == {_HOOK}:
+        if before.killed_ns is None:  # the line of its kill may be lost
+            return None if before.is_to_be_killed else False
+        if back_off.held_back or container.was_inherited or set(before.reasons) == {_HOOK}:
             return False
-        if back_off.failed_start or not _SYNC_KILLS.intersection(before.reasons):
-            return None
-        return True
+        by_sync = not back_off.failed_start and bool(_SYNC_KILLS.intersection(before.reasons))
+        return by_sync or None
 
     def _keeps_dead(self) -> bool:
         """Whether the newest dead instance of each container is kept."""

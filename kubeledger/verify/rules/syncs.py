@@ -151,13 +151,14 @@ class SyncVerifier(RuleVerifier):
     def _owe_changes(self, record: Record, body: PodListed, pod: _SyncedPod, key: str) -> None:
         """A container that a list shows with another image than one before it is killed."""
         listed = self.context.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        for name, shown in pod.shown.items() if listed is not None else ():
-            now = None if listed is None else image_of(listed, name)
-            if not shown.runs or now is None or listed is None:
+        spec = next(iter(versions_of(() if listed is None else (listed,))), None)
+        for name, shown in pod.shown.items() if spec is not None else ():
+            entry = None if spec is None else spec.container(name)
+            if spec is None or entry is None or entry.image is None or not shown.runs:
                 continue
+            now = entry.image
             before, seq = self._images.setdefault(shown.container_id, (now, record.seq))
-            spec = next(iter(versions_of((listed,))), None)
-            if before == now or spec is None or not spec.is_app(name):
+            if before == now or not spec.is_app(name):
                 continue
             debt = Debt(
                 since=record,
