@@ -200,7 +200,7 @@ class CpuVerifier(CpuTable):
         assert pool is not None
         self.not_given_back(record, pool, record.ts_ns)
         if held is not None:
-            return self._judge_refusal_of_own(record, body, policy, pool, holder, state)
+            return self._judge_refusal_of_own(record, policy, pool, holder, state)
         asked = counts[-1] if body.requested is None else body.requested
         seqs = [specs[0].seq, self.start_seq]
         reused = self.reusable(specs[0].pod, holder)
@@ -216,7 +216,8 @@ class CpuVerifier(CpuTable):
             more = "" if told is not None else f": {body.error}"
             return same(True, why + more, inputs=seqs)
         says_all = told is not None and (told.free is None) != self.facts.cpu_shortage_names_numbers
-        if told is not None and says_all and asked in counts and self._as_recorded:
+        is_recorded = self.context.variant == RECORDED
+        if told is not None and says_all and asked in counts and is_recorded:
             maybe = [h for h in self.held if not self.surely_has(h, record.ts_ns)]
             unlogged = self.unlogged(state, but=holder)
             least = 0 if unlogged is None else free.bit_count() - sum(unlogged)
@@ -229,19 +230,13 @@ class CpuVerifier(CpuTable):
         return same(False, why, expected={"error": error}, inputs=seqs)
 
     def _judge_refusal_of_own(
-        self,
-        record: Record,
-        body: CpuAllocationFailed,
-        policy: CpuPolicy,
-        pool: CPUSet,
-        holder: Holder,
-        state: NodeState,
+        self, record: Record, policy: CpuPolicy, pool: CPUSet, holder: Holder, state: NodeState
     ) -> Judgement:
         """A container has its CPUs: whether cores are whole is asked before that is seen."""
         held = self.held[holder]
         has = f"it has its CPUs {text_of(held.value)} already"
         error = policy.refusal(pool, held.value.bit_count())
-        if error and error == body.error:
+        if error and error == getattr(record.body, "error", ""):
             free = policy.free(pool, 0, physical=True).bit_count()
             why = f"{has}, but {FULL_PCPUS_ONLY} asks for as many others before that is seen, and "
             why += f"only {free} were free on cores without a reserved CPU{self._kept(pool, state)}"
@@ -250,14 +245,9 @@ class CpuVerifier(CpuTable):
         why = f"{has}, and is left as it is"
         may_be_refused = policy.static.options.full_physical_cpus_only
         sure = self.surely_has(holder, record.ts_ns) and not may_be_refused
-        if sure or not self._as_recorded:
+        if sure or self.context.variant != RECORDED:  # a variant is not asked what was
             return same(False, why, expected={"error": None}, inputs=[held.seq])
         return open_to("all holders of CPUs", denied=why, inputs=[held.seq])
-
-    @property
-    def _as_recorded(self) -> bool:
-        """Whether it is asked what was: a variant is not, of what is sound as recorded."""
-        return self.context.variant == RECORDED
 
     def _kept(self, pool: CPUSet, state: NodeState) -> str:
         """Words for CPUs that pods have which have ended."""
