@@ -20,13 +20,14 @@ from kubeledger.kubelet.devicemanager.manager import HEALTHY, Device, ManagerImp
 from kubeledger.kubelet.devicemanager.plans import Refusal, Request, plans, take
 from kubeledger.kubelet.topologymanager.policy import bits_of
 from kubeledger.model.bodies.devicemanager import DevicesAllocated
-from kubeledger.model.record import Record
+from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import WORST_FIRST, Judgement, Ruling, judge, lacks, open_to, same
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.rules.devices.evidence import OPEN, Evidence, Held, Topic
 from kubeledger.verify.rules.devices.first_pass import Entry, Holder, when_of
-from kubeledger.verify.rules.devices.model import DeviceManagerModel, listing, surroundings, taken
+from kubeledger.verify.rules.devices.model import DeviceTable, listing, surroundings, taken
 
 _ALL: frozenset[Topic] = frozenset(OPEN)
 _Devices = frozenset[str]
@@ -154,25 +155,25 @@ _UNREPORTED = {
 }
 
 
-class Grants:
+class Grants(DeviceTable):
     """Judgements of ``DevicesAllocated``."""
 
-    def __init__(self, model: DeviceManagerModel) -> None:
-        self._model = model
+    def __init__(self, context: VerifyContext) -> None:
+        super().__init__(context)
         self._early: dict[tuple[Holder, int], Judgement] = {}
 
-    def allocated(self, record: Record, body: DevicesAllocated, state: NodeState) -> Judgement:
+    def allocated(self, record: Record, body: DevicesAllocated, state: NodeState) -> None:
         """Judge a grant, then let the container hold what it got."""
-        model, devices = self._model, frozenset(body.device_ids)
-        holder = (model.key(record, state), body.container, body.resource)
+        devices = frozenset(body.device_ids)
+        holder = (self.key(record, state), body.container, body.resource)
         early = self._early.pop((holder, record.seq), None)
         if early is None and body.told_by == "call":
-            model.holdings.restore_failed(holder)
-        model.holdings.restored |= body.told_by == "restore"
+            self.holdings.restore_failed(holder)
+        self.holdings.restored |= body.told_by == "restore"
         entry, disputed = self._checkpointed(record, body, holder)
-        found = model.wrong_asker(record, holder)
+        found = self.wrong_asker(record, holder)
         if found is None and disputed is not None:
-            found = self._disputed(record, body, disputed)
+            found = self._judge_disputed(record, body, disputed)
         elif found is None and entry is not None and body.numa not in (None, entry.numa):
             why = f"its NUMA record holds {body.numa}, and the checkpoint {entry.numa}"
             numa = {node: list(ids) for node, ids in entry.numa.items()}
@@ -180,17 +181,19 @@ class Grants:
         if found is None and early is None and body.told_by != "call":
             found = lacks([_UNREPORTED[body.told_by]])
         found = found or early or self._by_rule(record, devices, holder, state)
+        subject = self.subject(record, holder[0], body.container)
         self._hold(record, body, holder, found, is_early=early is not None)
-        return found_with(found, () if entry is None else (entry.when[1],))
+        found = found_with(found, () if entry is None else (entry.when[1],))
+        self.give(record, subject, found, found.expected or ("device_ids",))
 
-    def _disputed(self, record: Record, body: DevicesAllocated, entry: Entry) -> Judgement:
+    def _judge_disputed(self, record: Record, body: DevicesAllocated, entry: Entry) -> Judgement:
         """Log and checkpoint name different devices for one allocation."""
-        subject = self._model.subject(record, body.pod_uid or "", body.container)
+        subject = self.subject(record, body.pod_uid or "", body.container)
         why = f"log and checkpoint name different devices of {body.resource} for one allocation"
         got, held = listing(body.device_ids), listing(entry.ids)
         granted = record.seq, f"container {body.container} got {got}"
         sides, at_ns = (granted, (entry.when[1], f"it holds {held}")), entry.when[0]
-        self._model.context.contradict(max(record.ts_ns, at_ns), subject, why, *sides)
+        self.context.contradict(max(record.ts_ns, at_ns), subject, why, *sides)
         whose = f"the checkpoint written after it holds {held} for container {body.container}"
         return same(False, f"{whose}, not {got}", expected={"device_ids": sorted(entry.ids)})
 
@@ -198,7 +201,7 @@ class Grants:
         self, record: Record, devices: frozenset[str], holder: Holder, state: NodeState
     ) -> Judgement:
         """By what was there."""
-        evidence = self._model.evidence(record, state, holder)
+        evidence = self.evidence(record, state, holder)
         if not isinstance(evidence, Evidence):
             return evidence
         return found_with(granted(evidence, devices), evidence.seqs)
@@ -213,8 +216,8 @@ class Grants:
         is_early: bool,
     ) -> None:
         """What the container holds from now on; a lie is not built upon."""
-        holdings, right = self._model.holdings, found.verdict != "impossible"
-        asking = self._model.answered(record, holder)
+        holdings, right = self.holdings, found.verdict != "impossible"
+        asking = self.answered(record, holder)
         if asking != holder:  # who asked got them
             holder, right = asking, True
         entry, disputed = self._checkpointed(record, body, holder)
@@ -230,7 +233,7 @@ class Grants:
         self, record: Record, body: DevicesAllocated, holder: Holder
     ) -> tuple[Entry | None, Entry | None]:
         """The checkpoint entry that agrees with a grant, or the one that does not."""
-        first_pass, when = self._model.first_pass, when_of(record)
+        first_pass, when = self.first_pass, when_of(record)
         if body.told_by == "checkpoint":
             return None, None
         entries = first_pass.entries.get(holder, ())
@@ -242,27 +245,27 @@ class Grants:
         changed = first_pass.may_change(holder[0], when, disputing.when)
         return None, None if changed else disputing
 
-    def shown_later(self, record: Record, container: str | None, state: NodeState) -> None:
+    def shown_later(self, record: Record, body: Body, state: NodeState) -> None:
         """A pod's containers (None: all) get devices about now; a checkpoint showed later which."""
-        model, when = self._model, when_of(record)
-        due = model.first_pass.late.get(model.key(record, state))
+        when, container = when_of(record), getattr(body, "container", None)
+        due = self.first_pass.late.get(self.key(record, state))
         if not due:
             return
-        order = {spec.name: index for index, spec in enumerate(model.specs(record))}
+        order = {spec.name: index for index, spec in enumerate(self.specs(record))}
         for holder in sorted(due, key=lambda one: (order.get(one[1], 0), one)):
             grant = next(((w, b) for w, b in due[holder] if w > when), None)
-            current = model.holdings.get(holder)
+            current = self.holdings.get(holder)
             if container not in (None, holder[1]) or grant is None:
                 continue
-            (_, seq), body = grant
-            asked = model.first_pass.asked.get(holder, ())
+            (_, seq), granted_body = grant
+            asked = self.first_pass.asked.get(holder, ())
             if container is None and any(when < at < grant[0] for at in asked):
                 continue  # a pod that is aligned as a whole: the container itself asks later
             if (holder, seq) in self._early or (current is not None and current.certain):
                 continue
-            devices = frozenset(body.device_ids)
+            devices = frozenset(granted_body.device_ids)
             self._early[holder, seq] = self._by_rule(record, devices, holder, state)
-            model.holdings.take(holder, Held(devices, seq))
+            self.holdings.take(holder, Held(devices, seq))
 
 
 def found_with(found: Judgement, inputs: tuple[int, ...] = (), **fields: Any) -> Judgement:  # noqa: ANN401

@@ -10,7 +10,7 @@ from kubeledger.kubelet.profile.devices import DeviceFacts
 from kubeledger.kubelet.topologymanager.policy import BITS_MAX, bits_of
 from kubeledger.model.record import Record
 from kubeledger.replay.node.state import NodeState
-from kubeledger.verify.belief import Judgement, lacks, same
+from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, recorded, same
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pod_objects import Spec, specs_in
 from kubeledger.verify.evidence.pods import ListedPod
@@ -99,7 +99,7 @@ class Asked(NamedTuple):
     needed: int
 
 
-class DeviceManagerModel:
+class DeviceTable(RuleVerifier):
     """The device manager's memory as evidence shows it.
 
     Attributes:
@@ -108,7 +108,7 @@ class DeviceManagerModel:
     """
 
     def __init__(self, context: VerifyContext) -> None:
-        self.context = context
+        super().__init__(context)
         self.first_pass = FirstPass(context)
         self.holdings = Holdings()
         self.log_began_ns = 0
@@ -124,6 +124,11 @@ class DeviceManagerModel:
         namespace, pod = (getattr(record.body, name, None) for name in ("namespace", "pod"))
         name = f"{namespace}/{pod}" if pod else self.name_of(key)
         return f"container/{name}/{container}" if container else f"pod/{name}"
+
+    def give(self, record: Record, of: str, found: Judgement, names: Collection[str]) -> None:
+        """Give the finding, which is about these fields unless nothing is decided."""
+        reported = None if found.verdict == "unverifiable" else recorded(record, names)
+        self.conclude(record, of, found, recorded=reported)
 
     def pod(self, record: Record) -> ListedPod | None:
         """The pod of a record, as a list shows it."""

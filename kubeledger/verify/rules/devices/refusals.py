@@ -19,12 +19,13 @@ from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, s
 from kubeledger.verify.rules.devices.evidence import Evidence, Topic
 from kubeledger.verify.rules.devices.first_pass import Holder
 from kubeledger.verify.rules.devices.grants import RULE, found_with
-from kubeledger.verify.rules.devices.model import DeviceManagerModel, surroundings, times
+from kubeledger.verify.rules.devices.model import DeviceTable, surroundings, times
 
 _SHORTAGE = re.compile(
     r"requested number of devices unavailable for \S+\. Requested: (-?\d+), Available: (-?\d+)"
 )
 _HINTS_RULE: Final = "pkg/kubelet/cm/devicemanager/topology_hints.go GetTopologyHints"
+_OPEN: Final[tuple[Topic, ...]] = ("registered", "health", "use")
 _ANSWERS = (
     "rpc error: ",
     "endpoint /",
@@ -44,55 +45,53 @@ class _Said(NamedTuple):
     available: int | None = None
 
 
-def failed(
-    model: DeviceManagerModel, record: Record, body: AllocationFailed, state: NodeState
-) -> tuple[Judgement, str]:
-    """Judge a refusal; gives the subject as well."""
-    pod, container = model.key(record, state), body.container
-    specs = model.specs(record) if container is None and body.resource is not None else []
-    asking = [spec.name for spec in specs if spec.limit(body.resource or "")]
-    container = asking[0] if len(asking) == 1 else container
-    subject = model.subject(record, pod, container)
-    if specs and not asking:
-        return same(False, f"no container of the pod asks for {body.resource}"), subject
-    if body.resource is None:
-        return lacks(["the resource that was refused"]), subject
-    if container is None:
-        return lacks(["the container that was refused"]), subject
-    if body.told_by == "status":
-        return lacks(["the time of the refusal"]), subject
-    holder = (pod, container, body.resource)
-    found = _judge(model, record, body, holder, state)
-    model.answered(record, holder)
-    if body.told_by == "event" and found.verdict == "impossible":
-        found = lacks(["the instant of the refusal within its second"])
-    rule = _HINTS_RULE if body.error == NO_HINTS else RULE
-    return found_with(found, rule=rule), subject
+class Refusals(DeviceTable):
+    """Judgements of ``AllocationFailed``."""
 
+    def failed(self, record: Record, body: AllocationFailed, state: NodeState) -> None:
+        """Judge a refusal."""
+        pod, container = self.key(record, state), body.container
+        specs = self.specs(record) if container is None and body.resource is not None else []
+        asking = [spec.name for spec in specs if spec.limit(body.resource or "")]
+        container = asking[0] if len(asking) == 1 else container
+        if specs and not asking:
+            found = same(False, f"no container of the pod asks for {body.resource}")
+        elif body.resource is None or container is None:
+            what = "resource" if body.resource is None else "container"
+            found = lacks([f"the {what} that was refused"])
+        elif body.told_by == "status":
+            found = lacks(["the time of the refusal"])
+        else:
+            holder = (pod, container, body.resource)
+            found = self._refused(record, body, holder, state)
+            self.answered(record, holder)
+            if body.told_by == "event" and found.verdict == "impossible":
+                found = lacks(["the instant of the refusal within its second"])
+            found = found_with(found, rule=_HINTS_RULE if body.error == NO_HINTS else RULE)
+        names = ("error",) if found.expected is None else found.expected
+        self.give(record, self.subject(record, pod, container), found, names)
 
-def _judge(
-    model: DeviceManagerModel,
-    record: Record,
-    body: AllocationFailed,
-    holder: Holder,
-    state: NodeState,
-) -> Judgement:
-    if (wrong := model.wrong_asker(record, holder)) is not None:
-        return wrong
-    evidence = model.evidence(record, state, holder)
-    if not isinstance(evidence, Evidence):
-        return evidence
-    if body.available is not None and body.hints_available is not None:
-        # The line about hints counts all that is needed, and what is to be used again as there.
-        there = body.available + len(evidence.reuse)
-        if (body.hints_requested, body.hints_available) != (evidence.required, there):
-            why = f"the line about hints counts {body.hints_available} devices, not {there}"
-            return same(False, why, expected={"hints_requested": None, "hints_available": None})
-    found = _ruling(body, evidence)
-    if found.verdict == "impossible" and _ruling(body, evidence.opened()).verdict != "impossible":
-        # What it could not refuse by the known devices, it may by what a lost line showed.
-        found = open_to(evidence.lost(), denied=found.why)
-    return found_with(found, evidence.seqs)
+    def _refused(
+        self, record: Record, body: AllocationFailed, holder: Holder, state: NodeState
+    ) -> Judgement:
+        if (wrong := self.wrong_asker(record, holder)) is not None:
+            return wrong
+        evidence = self.evidence(record, state, holder)
+        if not isinstance(evidence, Evidence):
+            return evidence
+        if body.available is not None and body.hints_available is not None:
+            # The line about hints counts all that is needed, and what is to be used again as there.
+            there = body.available + len(evidence.reuse)
+            if (body.hints_requested, body.hints_available) != (evidence.required, there):
+                why = f"the line about hints counts {body.hints_available} devices, not {there}"
+                expected = {"hints_requested": None, "hints_available": None}
+                return same(False, why, expected=expected)
+        found = _ruling(body, evidence)
+        opened = found.verdict == "impossible" and _ruling(body, evidence.opened())
+        if opened and opened.verdict != "impossible":
+            # What it could not refuse by the known devices, it may by what a lost line showed.
+            found = open_to(evidence.lost(), denied=found.why)
+        return found_with(found, evidence.seqs)
 
 
 def _ruling(body: AllocationFailed, evidence: Evidence) -> Judgement:
@@ -118,7 +117,7 @@ def _ruling(body: AllocationFailed, evidence: Evidence) -> Judgement:
         errors = " or ".join(sorted({each.error or "no error" for each in said}))
         return same(False, f"the kubelet comes to {errors} here: {around}", expected=expected)
     if only is None or unnamed:
-        return lacks(evidence.inputs(_open(evidence)))
+        return lacks(evidence.inputs(evidence.open_topics(_OPEN) or ("health",)))
     why = f"{asks} of {evidence.resource}: {body.error}"
     if counted:
         needed = f"{body.requested} {evidence.resource}"
@@ -174,14 +173,3 @@ def _said_in(
 
 def _stand_ins(count: int) -> frozenset[str]:
     return frozenset(f"<{index}>" for index in range(count))
-
-
-def _open(evidence: Evidence) -> tuple[Topic, ...]:
-    topics: list[Topic] = []
-    if evidence.listed.registered is None:
-        topics.append("registered")
-    if not evidence.listed.complete:
-        topics.append("health")
-    if evidence.in_use.unknown or evidence.in_use.maybe:
-        topics.append("use")
-    return tuple(topics) or ("health",)
