@@ -56,7 +56,6 @@ from kubeledger.model.bodies.lifecycle import (
 from kubeledger.model.bodies.node import KubeletExited, KubeletStarted, LogThinned
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
-from kubeledger.verify.evidence.identities import UNJOINED
 from kubeledger.verify.evidence.line_classes import (
     OWED,
     RESTS_ON,
@@ -93,6 +92,7 @@ _AFTER_LOG: Final = "the kubelet's log after its last line"
 _STEP: Final = "by which clock lines and files go after the clock was set back"
 _STAMP: Final = "the right time of a line whose stamp does not go with those around it"
 _HOLE: Final = "the lines of the log's hole"
+_UNJOINED: Final = "names, UIDs and container IDs that are the same in all files"
 
 
 Span = tuple[int | None, int | None]
@@ -258,7 +258,7 @@ class Coverage:
         for seq, from_ns, to_ns in self._two_clocks:
             self._add(seq, _STEP, poison=(from_ns, to_ns))
         if unjoined:
-            self._add(0, UNJOINED, poison=(None, None))
+            self._add(0, _UNJOINED, poison=(None, None))
         for pod in self._pods_without_add.found():
             span = pod.from_ts_ns, pod.to_ts_ns
             phrase = f"the log's lines about pod {pod.name}, which are lost"

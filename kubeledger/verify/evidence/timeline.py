@@ -23,9 +23,8 @@ import msgspec
 from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.record import Body, Record
 from kubeledger.verify.evidence.coverage import Coverage, Loss
-from kubeledger.verify.evidence.gather import Gathered, gather, is_gone, still_asked
+from kubeledger.verify.evidence.gather import Gathered, are_unjoined, gather, is_gone, still_asked
 from kubeledger.verify.evidence.history_entries import ENTRY_KINDS, HistoryEntry, entry_of
-from kubeledger.verify.evidence.identities import are_unjoined
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval, PodHistory
 from kubeledger.verify.evidence.pods import PodRegister
 from kubeledger.verify.evidence.processes import Process, Processes
