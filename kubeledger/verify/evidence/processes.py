@@ -176,7 +176,8 @@ class Processes:
             if found is not None:
                 conflicts = found.body.conflicts
                 if found.body.settings != settings:
-                    settings, decoded = found.body.settings, _decoded(found.body)
+                    settings = found.body.settings
+                    decoded = {name: setting.decoded() for name, setting in settings.items()}
                 process.settings = decoded
                 process.settings_seq = found.seq
                 process.disputed = frozenset(text.partition(":")[0] for text in conflicts)
@@ -246,7 +247,3 @@ def _taken_ns(record: Record) -> int | None:
 def _setting(account: _Account, name: str) -> str | None:
     setting = account.body.settings.get(name)
     return None if setting is None else setting.value
-
-
-def _decoded(body: SettingsObserved) -> dict[str, Any]:
-    return {name: setting.decoded() for name, setting in body.settings.items()}
