@@ -330,13 +330,11 @@ def _object_of(body: PodListed) -> dict[str, Any]:
     kept = {key: status[key] for key in _STATUS_KEYS if key in status}
     for key in ("containerStatuses", "initContainerStatuses"):
         statuses = status.get(key)
-        each = map(_resources_of, statuses if isinstance(statuses, list) else ())
+        each = (
+            {name: one[name] for name in _CONTAINER_STATUS_KEYS if name in one}
+            for one in (statuses if isinstance(statuses, list) else ())
+            if isinstance(one, dict)
+        )
         if given := [entry for entry in each if len(entry) > 1]:
             kept[key] = given
     return {"metadata": metadata, "spec": body.spec, "status": kept}
-
-
-def _resources_of(status: object) -> dict[str, Any]:
-    if not isinstance(status, dict):
-        return {}
-    return {key: status[key] for key in _CONTAINER_STATUS_KEYS if key in status}

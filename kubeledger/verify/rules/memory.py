@@ -159,16 +159,13 @@ class MemoryVerifier(MemoryTableVerifier):
         self, record: Record, body: MemoryReleased, holder: Holder, state: NodeState
     ) -> Judgement:
         held, specs = self.held.get(holder), self.specs(record)
-        if held is not None and any(map(self._is_past_init, specs)):
+        keeps = self.facts.sidecars_keep_resources
+        if held is not None and any(s.is_init and not (s.is_sidecar and keeps) for s in specs):
             why = "the pod's next container starts, so this init container is done"
             if is_active(state, self.context.pods, holder[0])[0] is not False:
                 rule = f"{_FILE}memory_manager.go AddContainer"
                 return same(True, why, inputs=[held.seq], rule=rule)
         return self.given_back(record, holder, state, asks=not specs or any(map(self.gets, specs)))
-
-    def _is_past_init(self, spec: Spec) -> bool:
-        """An init container that is no sidecar, or was none for this version."""
-        return spec.is_init and not (spec.is_sidecar and self.facts.sidecars_keep_resources)
 
     def _judge_shortage(
         self, record: Record, body: MemoryAllocationFailed, holder: Holder, state: NodeState

@@ -365,9 +365,12 @@ class Change(NamedTuple):
         why = f"the kubelet logged the change; the {worker.probe_type} probe's successes are not "
         why += f"logged at this verbosity, and there was time for {spec.successes} of them since "
         why += "it failed"
-        run = {"last": SUCCESS, "run": spec.successes, "at_least": True, "cached": SUCCESS}
-        return [Case(each.state._replace(**run, was=None), self._from(each, why, chosen=False))
-                for each in worlds]  # fmt: skip
+        cases = []
+        for each in worlds:
+            run = each.state._replace(last=SUCCESS, run=spec.successes, at_least=True)
+            ruling = self._from(each, why, chosen=False)
+            cases.append(Case(run._replace(cached=SUCCESS, was=None), ruling))
+        return cases
 
     def _of_lost_tick(self, worlds: Sequence[World[State]]) -> list[Case]:
         """A tick whose line is missing may have led to it, if there was time for one."""

@@ -83,7 +83,8 @@ class PullTurns:
             why += "number of pulls may run together"
             expected = {"whole_ms": (turn.end_ns - turn.begin_ns) // NS_PER_MS}
             return same(not waits, why if waits else "", expected=expected if waits else None)
-        if _together(turn, beside, slack_ns) <= limit:
+        spans = [(t.begin_ns + slack_ns, t.end_ns - slack_ns) for t in (turn, *beside)]
+        if max(sum(begin <= at < end for begin, end in spans) for at, _ in spans) <= limit:
             return same(True, "")
         ends = sorted((other.end_ns for other in beside), reverse=True)
         later_ns = max(0, ends[limit - 1] - turn.begin_ns)
@@ -161,12 +162,6 @@ class PullTurns:
 
 
 _ENDS: Final = {"pulled": "it was pulled", "failed": "its pull failed"}
-
-
-def _together(turn: _Turn, beside: list[_Turn], slack_ns: int) -> int:
-    """The most pulls that ran at one instant of a turn."""
-    spans = [(t.begin_ns + slack_ns, t.end_ns - slack_ns) for t in (turn, *beside)]
-    return max(sum(begin <= at < end for begin, end in spans) for at, _ in spans)
 
 
 # Whether a pod may use an image that is there: policy, and records of pulls.
