@@ -46,8 +46,11 @@ class Surroundings(msgspec.Struct, frozen=True):
     terminations: bool
 
 
+Handler = Callable[[HistoryEntry, Process | None], None]
+
+
 class IntervalBuilder:
-    """Takes the history entries of one pod in the order of time."""
+    """Takes the history entries of one pod in the order of time: a method for each ``What``."""
 
     def __init__(
         self, history: PodHistory, entries: Sequence[HistoryEntry], around: Surroundings
@@ -85,9 +88,9 @@ class IntervalBuilder:
                 self._finish()
                 self._interval = None
             self._until_ns = until_ns
-            handle = _HANDLERS[entry.what]
+            handle: Handler = getattr(self, entry.what)
             if not self._is_of_mirror(entry):
-                handle(self, entry, process)
+                handle(entry, process)
         self._finish()
         more = inherited(self._intervals, self._entries, self._around.processes)
         return sorted((*self._intervals, *more), key=lambda interval: interval.process)
@@ -222,7 +225,7 @@ class IntervalBuilder:
         if not self._running:
             self._over(interval, entry.ts_ns)
 
-    def ending_decided(self, entry: HistoryEntry, process: Process | None) -> None:
+    def ending_event(self, entry: HistoryEntry, process: Process | None) -> None:
         """The kubelet decided to kill it, which then counted: it is chosen among active pods."""
         if self._interval is None and entry.what == "preempted":
             return  # a choice alone shows no pod
@@ -240,6 +243,8 @@ class IntervalBuilder:
             over_ns = self._around.iterations.over_by(entry.ts_ns)
             if over_ns is not None:
                 self._over(interval, over_ns)
+
+    evicted = preempted = ending_event
 
     def aligned(self, entry: HistoryEntry, process: Process | None) -> None:
         """The topology manager is asked about it, as its admission does."""
@@ -428,25 +433,3 @@ class IntervalBuilder:
         elif ran_out(ends, self._policy(last_ns)):
             began_ns = max(last_ns, interval.since_ns + SETTLING_NS if interval.returned else 0)
             self._over(interval, began_ns + _NOTICED_NS)
-
-
-Handler = Callable[[IntervalBuilder, HistoryEntry, Process | None], None]
-
-_HANDLERS: Mapping[str, Handler] = {
-    "add": IntervalBuilder.add,
-    "update": IntervalBuilder.update,
-    "delete": IntervalBuilder.delete,
-    "remove": IntervalBuilder.remove,
-    "admitted": IntervalBuilder.admitted,
-    "rejected": IntervalBuilder.rejected,
-    "evicted": IntervalBuilder.ending_decided,
-    "preempted": IntervalBuilder.ending_decided,
-    "ending_event": IntervalBuilder.ending_decided,
-    "terminating": IntervalBuilder.terminating,
-    "terminated": IntervalBuilder.terminated,
-    "started": IntervalBuilder.started,
-    "died": IntervalBuilder.died,
-    "killed": IntervalBuilder.killed,
-    "listed": IntervalBuilder.listed,
-    "aligned": IntervalBuilder.aligned,
-}

@@ -37,7 +37,7 @@ from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.machine import masks_of
 from kubeledger.verify.evidence.pod_objects import Spec, specs_in
 from kubeledger.verify.rules.assignments import AssignmentVerifier, Holder, OwnHints
-from kubeledger.verify.rules.devices.model import nodes_text
+from kubeledger.verify.rules.devices.worlds import nodes_text
 from kubeledger.verify.variant import RECORDED
 
 Blocks = tuple[MemoryBlock, ...]

@@ -50,7 +50,8 @@ class _Tally:
 
     def __init__(self) -> None:
         self.total: Pair = (0, 0)
-        self.recent: deque[tuple[int, bool]] = deque()
+        self.recent: deque[tuple[int, Pair]] = deque()
+        """When the newest ticks were, and how many were recorded before each."""
         self.base: Pair | None = None
         """Counted less recorded."""
         self.last: Pair | None = None
@@ -63,12 +64,7 @@ class _Tally:
 
     def at(self, ts_ns: int) -> Pair:
         """Ticks recorded until then."""
-        good, bad = self.total
-        for tick_ns, success in reversed(self.recent):
-            if tick_ns <= ts_ns:
-                break
-            good, bad = good - success, bad - (not success)
-        return good, bad
+        return next((before for tick_ns, before in self.recent if tick_ns > ts_ns), self.total)
 
     def off(self, counted: Pair, ts_ns: int) -> Pair:
         """How many more were counted than recorded since the reading before."""
@@ -101,9 +97,9 @@ class Counts:
     def tick(self, worker: Worker, ts_ns: int, result: Result) -> None:
         """A tick that counts was recorded."""
         tally = worker.tally = worker.tally or _Tally()
-        success = result == SUCCESS
-        tally.total = (tally.total[0] + success, tally.total[1] + (not success))
-        tally.recent.append((ts_ns, success))
+        tally.recent.append((ts_ns, tally.total))
+        good, bad = tally.total
+        tally.total = (good + (result == SUCCESS), bad + (result != SUCCESS))
         while ts_ns - tally.recent[0][0] > _EARLY_NS + 2 * _SERVED_WITHIN_NS:
             tally.recent.popleft()
 

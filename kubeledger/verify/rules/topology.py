@@ -35,7 +35,8 @@ from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.line_classes import HINTS, HINTS_OF_A_POD, NO_HINT
 from kubeledger.verify.evidence.machine import Affinity, Offer, mask_of_hint
 from kubeledger.verify.finding import Fields
-from kubeledger.verify.rules.devices.model import DeviceTable, joined, nodes_text
+from kubeledger.verify.rules.devices.model import DeviceTable
+from kubeledger.verify.rules.devices.worlds import joined, nodes_text
 from kubeledger.verify.variant import RECORDED, UNKNOWN
 
 RULE: Final = "pkg/kubelet/cm/topologymanager/policy.go mergeFilteredHints"

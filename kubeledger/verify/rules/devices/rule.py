@@ -30,10 +30,9 @@ from kubeledger.verify.context import Prescan, See, VerifyContext
 from kubeledger.verify.rules.activity import is_active, let_go, lived, relied_on
 from kubeledger.verify.rules.devices.evidence import Held
 from kubeledger.verify.rules.devices.first_pass import Holder, all_ids, when_of
-from kubeledger.verify.rules.devices.grants import RULE, Grants, found_with
 from kubeledger.verify.rules.devices.lists import When
-from kubeledger.verify.rules.devices.model import Asked, joined, listing
-from kubeledger.verify.rules.devices.refusals import Refusals
+from kubeledger.verify.rules.devices.model import RULE, Asked, found_with
+from kubeledger.verify.rules.devices.worlds import joined, listing
 from kubeledger.verify.rules.topology import Affinities
 
 _SETTLING_NS: Final = 2 * NS_PER_S
@@ -41,7 +40,7 @@ _SETTLING_NS: Final = 2 * NS_PER_S
 _RELEASE: Final = "pkg/kubelet/cm/devicemanager/manager.go UpdateAllocatedDevices"
 
 
-class DeviceVerifier(Refusals, Grants, Affinities):
+class DeviceVerifier(Affinities):
     """Device manager and topology manager, decided again."""
 
     decides: ClassVar[tuple[type[Decision], ...]] = (
