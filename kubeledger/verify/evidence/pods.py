@@ -164,7 +164,7 @@ _STATUS_KEYS = (
 _CONTAINER_STATUS_KEYS = ("name", "resources", "allocatedResources")
 
 
-class ListedPod:
+class ListedPod(msgspec.Struct, eq=False):
     """One version of a pod object.
 
     Attributes:
@@ -175,23 +175,15 @@ class ListedPod:
         raw: JSON of metadata, spec and status.
     """
 
-    __slots__ = (
-        *("_typed", "created_ns", "is_manifest", "name", "namespace", "raw", "seq", "ts_ns"),
-        "uid",
-    )
-
-    def __init__(
-        self, seq: int, ts_ns: int, body: PodListed, raw: bytes, typed: dict[type, Any]
-    ) -> None:
-        self.seq = seq
-        self.ts_ns = ts_ns
-        self.namespace = body.namespace
-        self.name = body.pod
-        self.uid = body.pod_uid
-        self.created_ns = body.created_ts_ns
-        self.is_manifest = body.listed_by == "manifest"
-        self.raw = raw
-        self._typed = typed
+    seq: int
+    ts_ns: int
+    namespace: str
+    name: str
+    uid: str | None
+    created_ns: int | None
+    is_manifest: bool
+    raw: bytes
+    _typed: dict[type, Any]
 
     def as_(self, cls: type[T]) -> T:
         """The object as one of the slim pod types (``kube.pod.Pod``, ``prober.objects.Pod`` ...).
@@ -256,8 +248,9 @@ class PodRegister:
     def _listed(self, seq: int, ts_ns: int, body: PodListed) -> ListedPod:
         """A version; equal objects are held once, for sources may take turns with two forms."""
         raw = msgspec.json.encode(_object_of(body), order="deterministic")
-        shared, typed = self._objects.setdefault(raw, (raw, {}))
-        return ListedPod(seq, ts_ns, body, shared, typed)
+        shared = self._objects.setdefault(raw, (raw, {}))
+        who = body.namespace, body.pod, body.pod_uid, body.created_ts_ns
+        return ListedPod(seq, ts_ns, *who, body.listed_by == "manifest", *shared)
 
     def forget(self, gone: Collection[str]) -> None:
         """Nobody asks for some pods any more; by their UIDs."""
