@@ -359,10 +359,8 @@ class VerifyContext:
 
 
 def _place(record: Record, piece: Evidence | None = None) -> dict[str, Any]:
-    for found in (piece, *record.evidence[:1]):
-        if found is not None:
-            return {"file": found.file, "line": found.line}
-    return {}
+    found = piece or next(iter(record.evidence), None)
+    return {} if found is None else {"file": found.file, "line": found.line}
 
 
 # The frame of a verifier: which records it wants to see, and when.

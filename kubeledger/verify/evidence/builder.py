@@ -9,7 +9,7 @@ import msgspec
 
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.coverage import Coverage
-from kubeledger.verify.evidence.history_entries import POD_ENDS, HistoryEntry
+from kubeledger.verify.evidence.history_entries import POD_ENDS, HistoryEntry, Listing
 from kubeledger.verify.evidence.pod_intervals import (
     PodActiveInterval,
     PodHistory,
@@ -235,7 +235,8 @@ class IntervalBuilder:
             self._counted_ns = entry.ts_ns
         self._mark_ending(interval, entry.ts_ns)
         survives = entry.what == "ending_event" or entry.word == "survived"
-        at_once = self._while_terminating(process) is False and not survives
+        counts = None if process is None else process.counts_while_terminating
+        at_once = counts is False and not survives
         if at_once and entry.what != "preempted":
             self._over(interval, entry.ts_ns + _NOTICED_NS)  # its phase is final at once
         elif entry.what == "preempted" and (at_once or entry.word == "gone"):
@@ -311,7 +312,8 @@ class IntervalBuilder:
             began_here = process is not None and (created_ns or 0) >= process.started_ns
             if self._interval is None and listing.by == "kubelet" and listing.final and began_here:
                 self._begin(entry, process)  # it came and ended since, and no line shows so
-            self._unlisted(entry)
+            if self._interval is not None:
+                self._unlisted(self._interval, listing, entry.ts_ns)
             return
         if self._interval is None:
             is_configured = process is not None and process.number in self._around.configured
@@ -335,16 +337,13 @@ class IntervalBuilder:
             if interval.end_decided_ns is None and let_in:
                 interval.ending_ns = None  # another container of it died
 
-    def _unlisted(self, entry: HistoryEntry) -> None:
-        interval, listing = self._interval, entry.listing
-        if interval is None or listing is None:
-            return
+    def _unlisted(self, interval: PodActiveInterval, listing: Listing, ts_ns: int) -> None:
         if listing.by == "api" and not listing.final and self._running:
             return
-        self._begin_end(interval, max(interval.since_ns, min(interval.seen_ns, entry.ts_ns)))
+        self._begin_end(interval, max(interval.since_ns, min(interval.seen_ns, ts_ns)))
         if not self._running or (listing.by == "kubelet" and not listing.final):
             self._gone = self._gone or interval.ended_ns is None
-            self._over(interval, entry.ts_ns + ROUND_NS)
+            self._over(interval, ts_ns + ROUND_NS)
 
     # What they mean ----------------------------------------------------------------------
 
@@ -381,12 +380,9 @@ class IntervalBuilder:
             return True
         return name is not None and policy.again(name, entry.number) is True
 
-    def _while_terminating(self, process: Process | None) -> bool | None:
-        return None if process is None else process.counts_while_terminating
-
     def _counts_while_terminating(self, interval: PodActiveInterval) -> bool:
-        processes = self._around.processes.all
-        return bool(processes) and self._while_terminating(processes[interval.process]) is True
+        own = self._around.processes.all[interval.process :][:1]
+        return any(process.counts_while_terminating is True for process in own)
 
     def _policy(self, ts_ns: int) -> Restarting:
         """Whether its containers are started again, as lists show its spec."""
