@@ -296,7 +296,7 @@ class Safety:
                 found = self._two_lives(record, sort, thing, (other, own), {other: seq})
                 suspicion = _Suspicion((sort, thing), found, record.ts_ns)
                 self._suspected.setdefault(other[0], []).append(suspicion)
-        for thing in given:
+        for thing in sorted(given):
             self._grants[sort, thing, own] = record.seq
         yield from ()
 
