@@ -52,6 +52,7 @@ _ONE_RELIST_NS: Final = NS_PER_S // 2
 """What one relist saw of a pod is told so soon after each other."""
 _LATE_NS: Final = 2 * NS_PER_S
 """An event may be logged so long after what it shows."""
+_TURNED: Final = ("Started", "Started", "Created", "Created")
 _STARTING: Final[frozenset[Stage]] = frozenset({"image", "create", "start", "hook"})
 """Stages that a start comes to once its back-off is over."""
 _OF_CREATED: Final[frozenset[Stage]] = frozenset({"start", "hook"})
@@ -365,13 +366,31 @@ class Starts(RuleVerifier):
         key, name = key_for(state, body), body.container
         if body.object_kind != "Pod":
             return
+        # Lists show only the last of several; words of another event are no creation.
+        is_line = name is not None and any(piece.line is not None for piece in record.evidence)
+        if name is not None and is_line and body.reason in _TURNED:
+            self._take_turn(record, body, self._get(key, name))
         if body.reason == "Created" and name is not None:
-            # Lists show only the last of several; words of another event are no creation.
-            is_line = any(piece.line is not None for piece in record.evidence)
             if is_line and "created" in body.message.lower():
                 self._created(record, self._get(key, name))
             return
         self._failed(record, body, key)
+
+    def _take_turn(self, record: Record, body: KubernetesEvent, container: Container) -> None:
+        """What starts twice, and then is created twice, started before it was created."""
+        turns = container.turns
+        turns.append(record)
+        del turns[: -len(_TURNED)]
+        if tuple(getattr(each.body, "reason", "") for each in turns) != _TURNED:
+            return
+        first, started, created, _ = turns
+        lost = self.context.coverage.missing(first.ts_ns, record.ts_ns)
+        if created.ts_ns > started.ts_ns + RELIST_NS and lost is None:
+            why = "a container is started before it is created"
+            sides = (started.seq, "it is started"), (created.seq, "it is created")
+            self.context.contradict(
+                record.ts_ns, subject_of(body), why, *sides, by_absence=True, kind=record.kind
+            )
 
     def _failed(self, record: Record, body: OfPod, key: str) -> None:
         """A start that the back-off let through, and counted, did not succeed."""
