@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from kubeledger.kubelet.allocation.state import same_resources
 from kubeledger.kubelet.kube.pod import (
     SIDECAR,
     Container,
@@ -171,8 +172,10 @@ class PodObjects:
         if max(told, self._lists.updates(listed, since_ns, until_ns)) > 1:
             return None
         shown = [_read(each, interval, {}) for each in versions[later - 1 : later + 1]]
-        asked = [each is None or _uses(each.pod) == _uses(want.pod) for each in shown]
-        return None if any(asked) else versions[later].seq
+        if any(each is None or all(map(same_resources, _uses(each), _uses(want)))
+               for each in shown):  # fmt: skip
+            return None
+        return versions[later].seq
 
     def readings(self, ts_ns: int, interval: PodActiveInterval, node: str) -> tuple[Pod, ...]:
         """The pod with what else its status may have said of resizes, as far as lists show.
@@ -223,8 +226,8 @@ class PodObjects:
         return {}
 
 
-def _uses(pod: Pod) -> list[ResourceRequirements | None]:
-    return [container.resources for container in containers_of(pod)]
+def _uses(shown: PodObject) -> list[ResourceRequirements | None]:
+    return [container.resources for container in containers_of(shown.pod)]
 
 
 def _counted(pod: Pod) -> PodSpec:
