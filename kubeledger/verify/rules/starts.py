@@ -200,10 +200,11 @@ class Starts(RuleVerifier):
         self, record: Record, body: PodTerminating | ContainerKilled, state: NodeState
     ) -> None:
         """A pod is stopped before it has ended; what is found to run then is cleared away."""
-        ended = self._over.pop(key_for(state, body), record)
+        ended = self._over.get(key_for(state, body), record)
         lost = self.context.coverage.missing(ended.ts_ns, record.ts_ns)
         if body.reason in _CLEARED or record.ts_ns <= ended.ts_ns + RELIST_NS or lost is not None:
             return
+        del self._over[key_for(state, body)]
         subject, why = f"pod/{body.namespace}/{body.pod}", "a pod is stopped after it has ended"
         sides = (ended.seq, "the pod is terminated"), (record.seq, "it is stopped")
         self.context.contradict(
