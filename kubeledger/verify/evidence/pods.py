@@ -236,6 +236,10 @@ class PodRegister:
         times = self._updated_ns.get(listed.uid or "", ())
         return bool(self._updated_ns) and not any(since_ns <= ts <= until_ns for ts in times)
 
+    def updates(self, listed: ListedPod, since_ns: int, until_ns: int) -> int:
+        """How often config lines tell between two times that a pod was changed."""
+        return sum(since_ns <= ts <= until_ns for ts in self._updated_ns.get(listed.uid or "", ()))
+
     def note(self, seq: int, ts_ns: int, body: PodListed) -> None:
         """Take in one list entry; the same object again adds nothing."""
         if body.gone or not body.spec:

@@ -174,6 +174,7 @@ class ProbeWitnesses:
         if triggered or len(before) < (_BEATS if late else 2):
             return None
         # Lines that are late are not so by the same: what keeps the beat came in its turn.
+        before = before[-_BEATS:] if late else before
         takes_ns, spread_ns = (spec.timeout_s + 1) * NS_PER_S, max(before) - min(before)
         early_ns = min(before) - lag_ns - (spread_ns if late else 0)
         if spread_ns > takes_ns or early_ns <= takes_ns:

@@ -78,6 +78,14 @@ class ShutdownVerifier(RuleVerifier):
             self._restart()
         elif self._began is None:
             self._begin(record)
+        elif body.step == "detected" and isinstance(stop := self._began.body, PodTerminating):
+            began, why = self._began, "no pod is stopped for a shutdown that is still to come"
+            sides = (began.seq, "it is stopped"), (record.seq, "the shutdown is detected")
+            if record.ts_ns > began.ts_ns + _AT_ONCE_NS:
+                subject = f"pod/{stop.namespace}/{stop.pod}"
+                self.context.contradict(
+                    began.ts_ns, subject, why, *sides, by_absence=True, by_lines=True
+                )
 
     def _groups(self) -> tuple[ShutdownGroup, ...]:
         """Those of this kubelet; none where its settings are not known."""
