@@ -105,6 +105,7 @@ class CpuWalk(ManagerWalk):
     """A case in one order of the kubelet's maps."""
 
     manager: Manager
+    outcome_of = StepOutcome
 
     def __init__(self, case: CpuCase, profile: KubeletProfile, order: MapOrder) -> None:
         """Start."""
@@ -171,9 +172,6 @@ class CpuWalk(ManagerWalk):
             with_pods = self.profile.resourcemanagers.pod_level_managers
             known = self._shown = (state, state.revision, cpus_held(state, with_pods=with_pods))
         return known[2]
-
-    def outcome_of(self, fields: dict[str, Any]) -> StepOutcome:
-        return StepOutcome(**fields)
 
     def outcome(self, steps: list[StepOutcome]) -> Outcome:
         """With the file as it is now."""

@@ -219,8 +219,13 @@ def walked(
     outcome_type: type[msgspec.Struct],
     walk: Callable[[Any, KubeletProfile, MapOrder], Walk],
     runs_max: int = 1 << 12,
+    sort: Callable[[Any], None] | None = None,
 ) -> Subsystem:
-    """A subsystem whose claims are admissible if they come out in some order of maps."""
+    """A subsystem whose claims are admissible if they come out in some order of maps.
+
+    Args:
+        sort: sorts the sets in a claim, as they are in what comes out.
+    """
 
     def decide(case_input: object, profile: KubeletProfile) -> object:
         run = walk(case_input, profile, FIRST_ORDER)
@@ -237,6 +242,8 @@ def walked(
                     break
             return run.outcome(steps)
 
+        if sort is not None:
+            sort(claimed)
         best, likeness = decided, (-1, 0)
         for outcome in explore(follow, runs_max):
             if outcome == claimed:

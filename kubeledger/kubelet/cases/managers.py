@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Literal
 
 import msgspec
@@ -83,9 +82,11 @@ class ManagerWalk(ABC):
         manager: of the process that runs, or of the last one that did.
         error: why the process does not start; empty while it runs. ``start_error``: of the first.
         begun: the state after the start.
+        outcome_of: what is made of a step.
     """
 
     manager: Any
+    outcome_of: type
 
     def __init__(self, case: ManagerCase, profile: KubeletProfile, order: MapOrder) -> None:
         check_asked(lists_of_pods(case.pods.values()))
@@ -93,8 +94,10 @@ class ManagerWalk(ABC):
         self.profile = with_gates(profile, case.feature_gates)
         self._active = self._pods("input.activePods", case.active_pods)
         self._ready = case.sources_ready
-        with crashes("input"):
+        try:
             self.error = self._begin("input", case, case.state_file)
+        except KubeletPanicError as error:
+            raise crash("input", error) from None
         self.start_error = self.error
         self.begun = {} if self.error else self.shown(whole=True)
 
@@ -126,20 +129,18 @@ class ManagerWalk(ABC):
     def shown(self, *, whole: bool) -> dict[str, Any]:
         """The state; ``whole``: with what only a start can change."""
 
-    @abstractmethod
-    def outcome_of(self, fields: dict[str, Any]) -> Any:  # noqa: ANN401  # of the manager
-        """The outcome of a step."""
-
     def steps(self) -> Iterator[Any]:
         """Go through the steps, until the kubelet stops."""
         for index, step in enumerate(self.case.steps):
             if self.error:
                 return
             path = f"input.steps[{index}]"
-            with crashes(path):
+            try:
                 said = self._do(step, path)
-                state = {} if self.error else self.shown(whole=step.op == "restart")
-            yield self.outcome_of(state | said)
+            except KubeletPanicError as error:
+                raise crash(path, error) from None
+            state = {} if self.error else self.shown(whole=step.op == "restart")
+            yield self.outcome_of(**state, **said)
 
     def _do(self, step: StepCase, path: str) -> dict[str, Any]:
         """Take a step; what it returns."""
@@ -187,17 +188,14 @@ class ManagerWalk(ABC):
         return error
 
     def _pods(self, path: str, uids: tuple[str, ...]) -> list[Pod]:
-        pods = self.case.pods
-        for uid in uids:
-            if uid not in pods:
-                raise BadInputError(f"{path}: no pod {shortened(uid)} in input.pods")
-        return [pods[uid] for uid in uids]
+        try:
+            return [self.case.pods[uid] for uid in uids]
+        except KeyError as error:
+            raise BadInputError(
+                f"{path}: no pod {shortened(error.args[0])} in input.pods"
+            ) from None
 
 
-@contextmanager
-def crashes(path: str) -> Iterator[None]:
+def crash(path: str, error: KubeletPanicError) -> BadInputError:
     """A kubelet that crashes over what is at ``path`` has no outcome."""
-    try:
-        yield
-    except KubeletPanicError as error:
-        raise BadInputError(f"{path}: the kubelet crashes here: {error}") from None
+    return BadInputError(f"{path}: the kubelet crashes here: {error}")

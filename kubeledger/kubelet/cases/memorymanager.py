@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -66,12 +66,14 @@ class MemoryHeld(msgspec.Struct, kw_only=True, rename="camel", forbid_unknown_fi
     entries: dict[str, dict[str, Blocks]] | UnsetType = UNSET
     pod_entries: dict[str, Blocks] | UnsetType = UNSET
 
-    def in_order(self) -> None:
-        """Sort the sets of blocks, as they are shown."""
-        for containers in () if isinstance(self.entries, UnsetType) else self.entries.values():
+
+def sort_blocks(claimed: Iterable[MemoryHeld]) -> None:
+    """Sort the sets of blocks, as they are shown."""
+    for each in claimed:
+        for containers in (each.entries or {}).values():
             for blocks in containers.values():
                 blocks.sort()
-        for blocks in () if isinstance(self.pod_entries, UnsetType) else self.pod_entries.values():
+        for blocks in (each.pod_entries or {}).values():
             blocks.sort()
 
 
@@ -195,16 +197,12 @@ class MemoryOutcome(MemoryHeld, kw_only=True, rename="camel", forbid_unknown_fie
     start_error: str
     steps: list[StepOutcome]
 
-    def __post_init__(self) -> None:
-        """Sort the sets of blocks, as a claim need not."""
-        for each in (self, *self.steps):
-            each.in_order()
-
 
 class MemoryWalk(ManagerWalk):
     """A case in one order of the kubelet's maps."""
 
     manager: Manager
+    outcome_of = StepOutcome
     _settings: MachineSettings | None = None
 
     @property
@@ -249,11 +247,12 @@ class MemoryWalk(ManagerWalk):
         with_pods = self.manager.facts.pod_level_managers
         return memory_held(self.manager.state, with_pods=with_pods, whole=whole)
 
-    def outcome_of(self, fields: dict[str, Any]) -> StepOutcome:
-        return StepOutcome(**fields)
-
     def outcome(self, steps: list[StepOutcome]) -> MemoryOutcome:
         return MemoryOutcome(start_error=self.start_error, **self.begun, steps=steps)
 
 
-MEMORYMANAGER = walked(MemoryCase, MemoryOutcome, MemoryWalk)
+def _sort(claimed: MemoryOutcome) -> None:
+    sort_blocks((claimed, *claimed.steps))
+
+
+MEMORYMANAGER = walked(MemoryCase, MemoryOutcome, MemoryWalk, sort=_sort)

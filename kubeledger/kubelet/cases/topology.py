@@ -18,7 +18,7 @@ from kubeledger.kubelet.cases.fields import (
     walked,
 )
 from kubeledger.kubelet.cases.hints import HintCase, hints_of
-from kubeledger.kubelet.cases.managers import crashes
+from kubeledger.kubelet.cases.managers import crash
 from kubeledger.kubelet.cases.memorymanager import (
     MemoryHeld,
     NodeCase,
@@ -26,6 +26,7 @@ from kubeledger.kubelet.cases.memorymanager import (
     Uint64,
     memory_held,
     settings_of,
+    sort_blocks,
 )
 from kubeledger.kubelet.cpumanager.cpu_manager import Configuration
 from kubeledger.kubelet.cpumanager.cpu_manager import Manager as CPUManager
@@ -35,7 +36,7 @@ from kubeledger.kubelet.kube.containermanager import AllocationError
 from kubeledger.kubelet.kube.maporder import MapOrder
 from kubeledger.kubelet.kube.pod import Container, Pod, containers_of, lists_of_pods
 from kubeledger.kubelet.kube.resources import Amount, ResourceList, check_asked
-from kubeledger.kubelet.memorymanager.machine import MemoryManagerError
+from kubeledger.kubelet.memorymanager.machine import KubeletPanicError, MemoryManagerError
 from kubeledger.kubelet.memorymanager.memory_manager import Manager as MemoryManager
 from kubeledger.kubelet.memorymanager.memory_manager import default_machine
 from kubeledger.kubelet.profile.resolve import KubeletProfile, with_gates
@@ -116,11 +117,6 @@ class TopologyOutcome(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, 
     start_error: str
     steps: list[StepOutcome]
 
-    def __post_init__(self) -> None:
-        """Sort the sets of blocks, as a claim need not."""
-        for step in self.steps:
-            step.memory.in_order()
-
 
 class TopologyWalk:
     """A kubelet's topology manager with its providers, the scripted one first.
@@ -177,9 +173,10 @@ class TopologyWalk:
                 self._active = [each for each in self._active if each is not pod]
                 yield self._shown()
                 continue
-            with crashes(path):
-                outcome = self._admit(pod)
-            yield outcome
+            try:
+                yield self._admit(pod)
+            except KubeletPanicError as error:
+                raise crash(path, error) from None
 
     def outcome(self, steps: list[StepOutcome]) -> TopologyOutcome:
         return TopologyOutcome(start_error=self.error, steps=steps)
@@ -237,4 +234,8 @@ class _Scripted:
         """Devices are not given to a pod as a whole."""
 
 
-TOPOLOGY = walked(TopologyCase, TopologyOutcome, TopologyWalk)
+def _sort(claimed: TopologyOutcome) -> None:
+    sort_blocks(step.memory for step in claimed.steps)
+
+
+TOPOLOGY = walked(TopologyCase, TopologyOutcome, TopologyWalk, sort=_sort)
