@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from kubeledger.kubelet.cases.fields import Bytes, Strict, Subsystem, check_amounts, keyed
+from kubeledger.kubelet.cases.fields import Strict, Subsystem, check_amounts, keyed
 from kubeledger.kubelet.cgroups.container_config import ContainerConfig
 from kubeledger.kubelet.cgroups.decider import (
     NodeDecision,
@@ -24,7 +24,7 @@ from kubeledger.kubelet.cgroups.paths import CgroupNameError
 from kubeledger.kubelet.cgroups.pod_config import ResourceConfig
 from kubeledger.kubelet.cgroups.unified import LIMITED_SWAP, TIERED_RESERVATION, UnifiedSettings
 from kubeledger.kubelet.kube.configuration import EvictionThresholdError
-from kubeledger.kubelet.kube.pod import Pod
+from kubeledger.kubelet.kube.pod import Bytes, Pod
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
 from kubeledger.kubelet.kube.resources import Amount, ResourceList, nanos_of, units_of
 from kubeledger.kubelet.profile.resolve import KubeletProfile

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from itertools import starmap, zip_longest
-from typing import Annotated, Any, Final, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 from msgspec import UNSET
@@ -28,8 +28,6 @@ from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.kubelet.topologymanager.policy import BITS_MAX
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import parse_api_ts, parse_ts
-
-Bytes = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class Strict(msgspec.Struct, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True):
@@ -94,6 +92,12 @@ def error_of(allocate: Callable[..., None], *arguments: object) -> str:
     except AllocationError as error:
         return str(error)
     return ""
+
+
+def check_uint64(path: str, number: int | None) -> None:
+    """Make sure that a number that is not negative fits 64 bits."""
+    if number is not None and number >= 2**64:
+        raise BadInputError(f"{path}: it does not fit 64 bits")
 
 
 @lru_cache(maxsize=1 << 10)

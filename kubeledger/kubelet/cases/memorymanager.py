@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from kubeledger.kubelet.cases.fields import Strict, check_amounts, node_set, walked
+from kubeledger.kubelet.cases.fields import check_amounts, check_uint64, node_set, walked
 from kubeledger.kubelet.cases.hints import HintOutcome
 from kubeledger.kubelet.cases.managers import NODES_MAX, ManagerCase, ManagerWalk, StepCase
 from kubeledger.kubelet.kube.containermanager import ContainerRef
-from kubeledger.kubelet.kube.pod import Int32
 from kubeledger.kubelet.kube.resources import ResourceList
 from kubeledger.kubelet.memorymanager.checkpoint import restore_state
 from kubeledger.kubelet.memorymanager.machine import (
-    UINT64,
     Block,
-    HugePages,
     MemoryManagerError,
     MemoryReservation,
     MemoryTable,
@@ -31,29 +28,6 @@ from kubeledger.kubelet.memorymanager.memory_manager import (
     default_machine,
 )
 from kubeledger.model.errors import BadInputError
-
-# The memory of a machine: its nodes, what is reserved, and how a state is shown.
-
-Uint64 = Annotated[int, msgspec.Meta(ge=0)]
-PageSizeKiB = Annotated[int, msgspec.Meta(ge=1, le=1 << 40)]
-HugePagesCase = tuple[tuple[PageSizeKiB, Uint64], ...]
-"""Page size in KiB and number of pages."""
-
-
-class NodeCase(Strict, frozen=True, kw_only=True):
-    """A NUMA node."""
-
-    id: int
-    memory: Uint64
-    hugepages: HugePagesCase | None = None
-
-
-class ReservationCase(Strict, frozen=True, kw_only=True):
-    """An entry of ``reservedMemory``."""
-
-    numa_node: Int32
-    limits: ResourceList
-
 
 Blocks = list[tuple[str, list[int], int]]
 """Type, NUMA nodes, bytes."""
@@ -117,43 +91,29 @@ def _blocks(blocks: Sequence[Block]) -> Blocks:
 
 def settings_of(
     path: str,
-    nodes: Sequence[tuple[int, int, HugePagesCase | None]] | None,
+    nodes: Sequence[NUMANode] | None,
     reservation: ResourceList | None,
-    reserved: Sequence[ReservationCase] | None,
+    reserved: Sequence[MemoryReservation] | None,
     before: MachineSettings | None = None,
 ) -> MachineSettings:
-    """The settings of a process, which stand at ``path``; what is not given stays as before.
-
-    Args:
-        nodes: ID, bytes and huge pages.
-    """
+    """The settings of a process, which stand at ``path``; what is not given stays as before."""
     listed = nodes or ()
     if len(listed) > NODES_MAX:
         raise BadInputError(f"{path}.nodes: more than {NODES_MAX} nodes")
-    node_set(f"{path}.nodes", [node for node, *_ in listed])
-    machine = tuple(_node(f"{path}.nodes[{at}]", *node) for at, node in enumerate(listed))
+    node_set(f"{path}.nodes", [node.id for node in listed])
+    for index, node in enumerate(listed):
+        check_uint64(f"{path}.nodes[{index}].memory", node.memory_bytes)
+        for at, (_, pages) in enumerate(node.hugepages or ()):
+            check_uint64(f"{path}.nodes[{index}].hugepages[{at}]", pages)
     check_amounts(f"{path}.nodeAllocatableReservation", reservation)
     for at, entry in enumerate(reserved or ()):
         check_amounts(f"{path}.reservedMemory[{at}].limits", entry.limits)
-    entries = tuple(MemoryReservation(each.numa_node, each.limits) for each in reserved or ())
-    before = before or MachineSettings(nodes=machine, reservation={}, reserved=())
+    before = before or MachineSettings(nodes=listed, reservation={}, reserved=())
     return MachineSettings(
-        nodes=before.nodes if nodes is None else machine,
+        nodes=before.nodes if nodes is None else nodes,
         reservation=before.reservation if reservation is None else reservation,
-        reserved=before.reserved if reserved is None else entries,
+        reserved=before.reserved if reserved is None else reserved,
     )
-
-
-def _node(path: str, node: int, memory: int, hugepages: HugePagesCase | None) -> NUMANode:
-    if memory > UINT64:
-        raise BadInputError(f"{path}.memory: it does not fit 64 bits")
-    for at, (_, pages) in enumerate(hugepages or ()):
-        if pages > UINT64:
-            raise BadInputError(f"{path}.hugepages[{at}]: it does not fit 64 bits")
-    return NUMANode(node, memory, tuple(HugePages(*each) for each in hugepages or ()))
-
-
-# Cases.
 
 
 class MemoryStep(StepCase, frozen=True, kw_only=True):
@@ -169,17 +129,17 @@ class MemoryStep(StepCase, frozen=True, kw_only=True):
         "removeStaleState",
         "restart",
     ]
-    nodes: tuple[NodeCase, ...] | None = None
+    nodes: tuple[NUMANode, ...] | None = None
     node_allocatable_reservation: ResourceList | None = None
-    reserved_memory: tuple[ReservationCase, ...] | None = None
+    reserved_memory: tuple[MemoryReservation, ...] | None = None
 
 
 class MemoryCase(ManagerCase, frozen=True, kw_only=True):
     """Input: the machine, its settings, the pods, and what happens."""
 
-    nodes: tuple[NodeCase, ...]
+    nodes: tuple[NUMANode, ...]
     node_allocatable_reservation: ResourceList | None = None
-    reserved_memory: tuple[ReservationCase, ...] | None = None
+    reserved_memory: tuple[MemoryReservation, ...] | None = None
     steps: tuple[MemoryStep, ...] = ()
 
 
@@ -223,10 +183,8 @@ class MemoryWalk(ManagerWalk):
         if not self.profile.resourcemanagers.memory_manager_gate_on:
             version = self.profile.version
             raise BadInputError(f"kubelet {version} has no memory manager that is on")
-        nodes = given.nodes
-        listed = None if nodes is None else [(n.id, n.memory, n.hugepages) for n in nodes]
         reservation, reserved = given.node_allocatable_reservation, given.reserved_memory
-        self._settings = settings_of(path, listed, reservation, reserved, self._settings)
+        self._settings = settings_of(path, given.nodes, reservation, reserved, self._settings)
         self.manager = Manager(self.profile)
         self.manager.order = self.order
         try:

@@ -21,9 +21,6 @@ from kubeledger.kubelet.cases.hints import HintCase, hints_of
 from kubeledger.kubelet.cases.managers import crash
 from kubeledger.kubelet.cases.memorymanager import (
     MemoryHeld,
-    NodeCase,
-    ReservationCase,
-    Uint64,
     memory_held,
     settings_of,
     sort_blocks,
@@ -34,9 +31,14 @@ from kubeledger.kubelet.cpumanager.policy_static import PolicyError
 from kubeledger.kubelet.cpumanager.topology import Core, DiscoverError, MachineInfo, Node
 from kubeledger.kubelet.kube.containermanager import AllocationError
 from kubeledger.kubelet.kube.maporder import MapOrder
-from kubeledger.kubelet.kube.pod import Container, Pod, containers_of, lists_of_pods
+from kubeledger.kubelet.kube.pod import Container, NotNegative, Pod, containers_of, lists_of_pods
 from kubeledger.kubelet.kube.resources import Amount, ResourceList, check_asked
-from kubeledger.kubelet.memorymanager.machine import KubeletPanicError, MemoryManagerError
+from kubeledger.kubelet.memorymanager.machine import (
+    KubeletPanicError,
+    MemoryManagerError,
+    MemoryReservation,
+    NUMANode,
+)
 from kubeledger.kubelet.memorymanager.memory_manager import Manager as MemoryManager
 from kubeledger.kubelet.memorymanager.memory_manager import default_machine
 from kubeledger.kubelet.profile.resolve import KubeletProfile, with_gates
@@ -50,11 +52,11 @@ from kubeledger.kubelet.topologymanager.scope import (
 from kubeledger.model.errors import BadInputError
 
 
-class MachineNode(NodeCase, frozen=True, kw_only=True):
+class MachineNode(NUMANode, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A NUMA node; ``distances`` is its row of the table, None where cAdvisor reports none."""
 
     cores: tuple[Core, ...]
-    distances: tuple[Uint64, ...] | None = None
+    distances: tuple[NotNegative, ...] | None = None
 
 
 class StepCase(Strict, frozen=True, kw_only=True):
@@ -82,7 +84,7 @@ class TopologyCase(Strict, frozen=True, kw_only=True):
     reserved_system_cpus: str = msgspec.field(name="reservedSystemCPUs", default="")
     cpu_manager_policy_options: dict[str, str] = {}
     node_allocatable_reservation: ResourceList = {}
-    reserved_memory: tuple[ReservationCase, ...] = ()
+    reserved_memory: tuple[MemoryReservation, ...] = ()
     policy: str
     scope: str
     topology_manager_policy_options: dict[str, str] = {}
@@ -140,9 +142,8 @@ class TopologyWalk:
 
     def _start(self) -> None:
         case, profile, order = self._case, self._profile, self._order
-        nodes = [(node.id, node.memory, node.hugepages) for node in case.nodes]
         reservation, reserved = case.node_allocatable_reservation, case.reserved_memory
-        memory = settings_of("input", nodes, reservation, reserved)
+        memory = settings_of("input", case.nodes, reservation, reserved)
         settings = TopologySettings(
             policy=case.policy, scope=case.scope, options=case.topology_manager_policy_options
         )

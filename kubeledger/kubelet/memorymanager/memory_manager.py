@@ -58,7 +58,7 @@ def get_default_machine_state(nodes: Iterable[NUMANode], reserved: SystemReserve
         kept = reserved.get(node.id) or {}
         tables = {}
         allocatable = node.memory_bytes
-        for size_kib, pages in node.hugepages:
+        for size_kib, pages in node.hugepages or ():
             name = _huge_pages(size_kib)
             total = pages * size_kib * 1024 & UINT64
             tables[name] = _table(total, total, kept.get(name, 0))
