@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Protocol
 
 from kubeledger.ingest.klog.router import LineHandler, Router
 from kubeledger.ingest.klog.rows import Row
@@ -41,18 +40,6 @@ MESSAGES: dict[str, tuple[Row, ...]] = {
 """Subsystem -> its messages."""
 
 
-class Listener(Protocol):
-    """Who asks for log lines: an assembler."""
-
-    def structured(self) -> Mapping[str, LineHandler]:
-        """Message -> method."""
-
-
-def router(listeners: Iterable[Listener]) -> Router:
-    """Routes of all messages to those who listen, in their order."""
-    return Router(
-        chain.from_iterable(MESSAGES.values()),
-        NOISE,
-        [listener.structured() for listener in listeners],
-        NEEDED,
-    )
+def router(listeners: Mapping[str, Sequence[LineHandler]]) -> Router:
+    """Routes of all messages to those who listen, by message, in their order."""
+    return Router(chain.from_iterable(MESSAGES.values()), NOISE, listeners, NEEDED)

@@ -24,7 +24,7 @@ def _handler(line: LogLine) -> Facts:
 
 def router(*rows: Row) -> Router:
     """Routes with one who listens to a message."""
-    return Router(rows, NOISE, [{"It happened": _handler}])
+    return Router(rows, NOISE, {"It happened": (_handler,)})
 
 
 def routes_of(*patterns: str) -> Router:

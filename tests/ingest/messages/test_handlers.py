@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import kubeledger.ingest
-from kubeledger.ingest.assemblers import assemblers_of
-from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.assemblers import IN_ORDER
 from kubeledger.ingest.klog.log_signs import FATAL
 from kubeledger.ingest.messages.keys import KEYS
-from kubeledger.ingest.planning.plan import KubeletVersion
 
 PACKAGE = Path(kubeledger.ingest.__file__).parent
 FILES = [file for part in ("", "correlate/", "derive/") for file in PACKAGE.glob(f"{part}*.py")]
@@ -95,13 +93,11 @@ def is_name(node: ast.expr, name: str) -> bool:
 
 def handlers() -> list[Any]:
     """The methods that read messages, by name."""
-    context = BundleContext(node="n")
     found: set[Any] = {
-        method
-        for assembler in assemblers_of(context, lambda _: KubeletVersion(None, None)).in_order
-        for part in (assembler, *assembler.parts)
-        for method in (getattr(type(part), name) for name in dir(type(part)))
-        if hasattr(method, "reads")
+        getattr((kind, *kind.part_kinds)[each.part], each.name)
+        for kind in IN_ORDER
+        for each in kind.declared("reads")
+        if each.name
     }
     return sorted(found, key=attrgetter("__qualname__"))
 

@@ -7,26 +7,18 @@ from pathlib import Path
 from string import Formatter
 
 import kubeledger.ingest
-from kubeledger.ingest.assemblers import assemblers_of
-from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.assemblers import IN_ORDER
 from kubeledger.ingest.klog.log_signs import FATAL
 from kubeledger.ingest.klog.rows import Row
 from kubeledger.ingest.messages.catalogue import MESSAGES
 from kubeledger.ingest.messages.keys import KEYS, NEEDED
 from kubeledger.ingest.messages.noise import NOISE
-from kubeledger.ingest.planning.plan import KubeletVersion
 from kubeledger.kubelet.profile.facts import NEWEST, OLDEST
 from tests.generated import stale
 from tests.generated.messages_page import render
 
 ROWS = [row for rows in MESSAGES.values() for row in rows]
-HEARD = {
-    message
-    for each in assemblers_of(
-        BundleContext(node="n"), lambda _: KubeletVersion(None, None)
-    ).in_order
-    for message in each.structured()
-}
+HEARD = {each.what for kind in IN_ORDER for each in kind.declared("reads")}
 TO = {row.to for row in ROWS if row.to is not None}
 
 
