@@ -12,8 +12,7 @@ from kubeledger.ingest.assemblers import Assemblers
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.klog.account import LogEntry
 from kubeledger.ingest.klog.router import Handled, Router
-from kubeledger.ingest.messages.catalogue import MESSAGES, router
-from kubeledger.ingest.messages.keys import NEEDED
+from kubeledger.ingest.messages.catalogue import MESSAGES, NEEDED, router
 from kubeledger.ingest.messages.noise import NOISE
 from kubeledger.ingest.planning.plan import KubeletVersion
 from kubeledger.ingest.sources.items import Fact, Facts, LogLine
@@ -106,8 +105,8 @@ def test_line(case: Line) -> None:
     assert {key: values.get(key) for key in case.values} == case.values
     lacking = LogEntry(line, route.handlers, route.needs).lacks()
     assert lacking is None, (
-        f"messages/keys.py says that {case.to!r} needs {lacking}, and this line gives "
-        f"{sorted(values)}: correct keys.py, or say in the row which key of the line it is"
+        f"the table says that {case.to!r} needs {lacking}, and this line gives "
+        f"{sorted(values)}: correct its keys, or say in the row which key of the line it is"
     )
 
 
