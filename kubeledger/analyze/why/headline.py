@@ -60,7 +60,7 @@ def happened(record: Record, finding: Finding) -> tuple[str, str]:
     """Whom a decision hit (not for the node),  what happened and when; and why."""
     rule = RULES.get(record.kind)
     facts = Facts(main=record, findings={record.seq: finding})
-    words = rule.words([record], facts) if rule else Words("", words_of(record)[1])
+    words = rule.tell([record], facts) if rule else Words(words_of(record)[1])
     kind, _, name = finding.subject.partition("/")
     whom = f"{kind} {name}" if name else ""
     return " ".join(filter(None, (whom, words.what, f"at {format_ts(record.ts_ns)}"))), words.why

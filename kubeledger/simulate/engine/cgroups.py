@@ -46,7 +46,7 @@ from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.kubelet.profile.cgroups import CgroupFacts
 from kubeledger.model.bodies.cgroups import QOSCgroupsUpdated, QOSReserveComputed
 from kubeledger.model.units import NS_PER_S
-from kubeledger.simulate.engine.kubelet import Kubelet
+from kubeledger.simulate.engine.kubelet import Kubelet, Loop
 from kubeledger.simulate.engine.machine import Settings, duration_ns, gate, integer, table
 from kubeledger.simulate.engine.world import (
     MOST_PIDS,
@@ -60,12 +60,12 @@ _QOS_PERIOD_NS = 60 * NS_PER_S
 _NS_PER_US = 1000
 
 
-class CgroupLoop:
+class CgroupLoop(Loop):
     """Writes the cgroups of node, QoS classes, pods and containers."""
 
     def __init__(self, kubelet: Kubelet) -> None:
-        self._kubelet = kubelet
-        self._sim = sim = kubelet.sim
+        super().__init__(kubelet)
+        sim = kubelet.sim
         self._facts = sim.profile.cgroups
         settings = sim.settings
         self._version = sim.plan.node.cgroup_version
@@ -281,7 +281,7 @@ class CgroupLoop:
             and not pod.removed
             and pod.phase not in ("Succeeded", "Failed")
         ]
-        journal, percent = self._sim.journal, self._reserve_percent
+        journal, percent = self._journal, self._reserve_percent
         decision = decide_qos(
             pods,
             self._facts,

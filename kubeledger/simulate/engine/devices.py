@@ -30,7 +30,7 @@ from kubeledger.model.bodies.devicemanager import (
     PluginRegistered,
 )
 from kubeledger.model.units import NS_PER_S
-from kubeledger.simulate.engine.kubelet import Kubelet
+from kubeledger.simulate.engine.kubelet import Kubelet, Loop, Part
 from kubeledger.simulate.engine.machine import duration_ns
 from kubeledger.simulate.engine.plan import DeviceScript, PluginScript, PluginStep
 from kubeledger.simulate.engine.world import DeviceCheckpoint, SimPod
@@ -42,7 +42,7 @@ _UNHEALTHY = "Unhealthy"
 _HEALTHY = "Healthy"
 
 
-class SimPlugin:
+class SimPlugin(Part):
     """One plugin: its devices as they are now, and its answers.
 
     Attributes:
@@ -50,9 +50,9 @@ class SimPlugin:
     """
 
     def __init__(self, sim: Sim, script: PluginScript) -> None:
+        super().__init__(sim)
         self.resource = script.resource
         self.up = False
-        self._sim = sim
         self._script = script
         self._unhealthy: set[str] = set()
         for step in script.steps:
@@ -143,12 +143,11 @@ _BEFORE_NEED = (
 """Errors of checks that come before the line which says that devices are needed."""
 
 
-class DeviceLoop:
+class DeviceLoop(Loop):
     """Devices of one kubelet process."""
 
     def __init__(self, kubelet: Kubelet) -> None:
-        self._kubelet = kubelet
-        self._sim = kubelet.sim
+        super().__init__(kubelet)
         self._facts = kubelet.sim.profile.devices
         self.manager = ManagerImpl(kubelet.sim.world.numa_nodes, self._facts)
         self._listed: dict[str, str] = {}
@@ -168,7 +167,7 @@ class DeviceLoop:
                 self.manager.pod_devices.insert(
                     entry.pod_uid, entry.container, entry.resource, record
                 )
-            now_ns = self._sim.schedule.now_ns
+            now_ns = self._clock.now_ns
             self.manager.restart(checkpoint.registered, now_ns)
         self._ran_at_start = {
             instance.container_id
@@ -186,7 +185,7 @@ class DeviceLoop:
         """A plugin came up; while no kubelet is there, it waits for one."""
         if self._kubelet.alive and self._begun:
             self.manager.register(plugin.resource, plugin)
-            self._sim.journal.write(PluginRegistered(resource=plugin.resource))
+            self._journal.write(PluginRegistered(resource=plugin.resource))
             self.plugin_sends(plugin)
 
     def plugin_sends(self, plugin: SimPlugin) -> None:
@@ -197,7 +196,7 @@ class DeviceLoop:
         devices = plugin.devices()
         self.manager.report(plugin.resource, devices)
         healthy = sorted(self.manager.healthy[plugin.resource])
-        self._sim.journal.write(
+        self._journal.write(
             DevicesReported(
                 resource=plugin.resource,
                 total=len(devices),
@@ -212,9 +211,9 @@ class DeviceLoop:
         endpoint = self.manager.endpoints.get(plugin.resource)
         if not self._kubelet.alive or endpoint is None or endpoint.stopped_at_ns is not None:
             return
-        now_ns = self._sim.schedule.now_ns
+        now_ns = self._clock.now_ns
         self.manager.stream_ended(plugin.resource, endpoint, now_ns)
-        self._sim.journal.write(
+        self._journal.write(
             EndpointStopped(
                 resource=plugin.resource,
                 error="rpc error: code = Unavailable desc = error reading from server: EOF",
@@ -249,7 +248,7 @@ class DeviceLoop:
 
     def _update_status(self) -> None:
         """The node's status is written: what has no plugin for five minutes is dropped."""
-        now_ns = self._sim.schedule.now_ns
+        now_ns = self._clock.now_ns
         found = self.manager.get_capacity(now_ns)
         gone = dict.fromkeys(found.deleted, "0")
         self._capacity = {**self._capacity, **gone, **_texts(found.capacity)}
@@ -307,7 +306,7 @@ class DeviceLoop:
             return None
         active = self._active(pod)
         for uid in sorted(self.manager.pod_devices.pods() - active):
-            self._sim.journal.write(DevicesReleased(pod_uid=uid))
+            self._journal.write(DevicesReleased(pod_uid=uid))
         return active
 
     def allocate(self, pod: SimPod, spec: Container, affinity: int | None) -> str:
@@ -340,7 +339,7 @@ class DeviceLoop:
         return error
 
     def _write_served(self, pod: SimPod, served: Served) -> None:
-        request, journal, cause = served.request, self._sim.journal, None
+        request, journal, cause = served.request, self._journal, None
         whose = {**pod.identity, "container": request.container, "resource": request.resource}
         if served.needed and request.required and not served.error.startswith(_BEFORE_NEED):
             cause = journal.write(AllocationRequested(**whose, needed=request.required))

@@ -79,6 +79,21 @@ class Kubelet:
         self.alive = False
 
 
+class Part:
+    """A part of the node, which knows what is around it."""
+
+    def __init__(self, sim: Sim) -> None:
+        self._sim, self._clock, self._journal = sim, sim.schedule, sim.journal
+
+
+class Loop(Part):
+    """A part of one kubelet process."""
+
+    def __init__(self, kubelet: Kubelet) -> None:
+        super().__init__(kubelet.sim)
+        self._kubelet = kubelet
+
+
 # Something that takes virtual time: steps, and what is waited for between them.
 
 Resume = Callable[[], None]
@@ -139,14 +154,14 @@ def _once(resume: Resume) -> Resume:
     return call
 
 
-class SyncLoop:
+class SyncLoop(Loop):
     """The kubelet's one loop for config, PLEG and probe results: one thing after the other.
 
     An admission that kills others delays everything after it.
     """
 
     def __init__(self, kubelet: Kubelet) -> None:
-        self._kubelet = kubelet
+        super().__init__(kubelet)
         self._queue: deque[Callable[[], Steps]] = deque()
         self._busy = False
 

@@ -27,7 +27,15 @@ from kubeledger.simulate.engine import admission
 from kubeledger.simulate.engine.admission import Answer, created_ns, predicates
 from kubeledger.simulate.engine.ending import Ending
 from kubeledger.simulate.engine.images import Pulls
-from kubeledger.simulate.engine.kubelet import Kubelet, Steps, SyncLoop, Waiting, first_of, timeout
+from kubeledger.simulate.engine.kubelet import (
+    Kubelet,
+    Loop,
+    Steps,
+    SyncLoop,
+    Waiting,
+    first_of,
+    timeout,
+)
 from kubeledger.simulate.engine.pleg import Changes, Pleg, deadline_ns
 from kubeledger.simulate.engine.starts import BackOffs
 from kubeledger.simulate.engine.worker import PodWorker
@@ -41,7 +49,7 @@ _FINAL = ("Succeeded", "Failed")
 _Preemption = Generator[int | Waiting, None, int]
 
 
-class PodLoop:
+class PodLoop(Loop):
     """Everything that one kubelet process does with pods.
 
     Attributes:
@@ -49,10 +57,10 @@ class PodLoop:
     """
 
     def __init__(self, kubelet: Kubelet) -> None:
+        super().__init__(kubelet)
         self.sources_ready = False
         self.loop = SyncLoop(kubelet)
         self.pleg = Pleg(kubelet, self._deliver)
-        self._kubelet = kubelet
         self._workers: dict[str, PodWorker] = {}
         self._started = False
         self.back_offs = BackOffs(kubelet)
@@ -64,9 +72,9 @@ class PodLoop:
         """Begin: the pods that are there come in one turn a source, the rest one by one."""
         self._started = True
         found = self.pleg.start()
-        world = self._kubelet.sim.world
-        known = [pod for pod in self._kubelet.sim.offered.values() if pod.uid in world.pods]
-        new = [pod for pod in self._kubelet.sim.offered.values() if pod.uid not in world.pods]
+        world = self._sim.world
+        known = [pod for pod in self._sim.offered.values() if pod.uid in world.pods]
+        new = [pod for pod in self._sim.offered.values() if pod.uid not in world.pods]
         for pod in known:
             if pod.phase not in _FINAL:
                 pod.admitted = None  # by this process, which has not received it yet
@@ -82,7 +90,7 @@ class PodLoop:
         for pod in known:
             if pod.deleting:
                 self.delete(pod)
-        orphans = [pod for pod in world.pods.values() if pod.uid not in self._kubelet.sim.offered]
+        orphans = [pod for pod in world.pods.values() if pod.uid not in self._sim.offered]
         for pod in orphans:
             pod.removed = True
         if orphans:
@@ -95,7 +103,7 @@ class PodLoop:
         """
         for pod in orphans:
             worker = self.worker(pod)
-            facts = self._kubelet.sim.profile.lifecycle
+            facts = self._sim.profile.lifecycle
             grace_s = _ORPHAN_S if facts.pod_worker_gives_grace else None
             worker.end(Ending(reason="orphaned", grace_s=grace_s))
             worker.when_ended(partial(self._remove, pod))
@@ -141,7 +149,7 @@ class PodLoop:
 
         Source: v1.36.2 pkg/kubelet/pod_workers.go killPodNow
         """
-        sim, wait_ns = self._kubelet.sim, preemption.kill_wait_s(grace_s) * NS_PER_S
+        sim, wait_ns = self._sim, preemption.kill_wait_s(grace_s) * NS_PER_S
         takes_ns = sim.runtime.stop_times_ns(pod, (body.grace_period_s or 0) * NS_PER_S)
         if max(takes_ns, default=0) > wait_ns:
             body = msgspec.structs.replace(body, evicted=False)
@@ -179,7 +187,7 @@ class PodLoop:
 
     def _add(self, pods: Sequence[SimPod]) -> Steps:
         """One ADD: all are added, then each that has not ended goes through admission."""
-        sim = self._kubelet.sim
+        sim = self._sim
         seqs: dict[str, int] = {}
         for pod in pods:
             sim.world.pods[pod.uid] = pod
@@ -201,11 +209,11 @@ class PodLoop:
         worker = self.worker(pod)
         worker.end_recorded = pod.terminated
         if not pod.terminated:
-            at_once = self._kubelet.sim.profile.admission.terminating_pods_count
+            at_once = self._sim.profile.admission.terminating_pods_count
             self._kubelet.after(0 if at_once else _HOUSEKEEPING_NS, partial(worker.end, Ending()))
 
     def _config(self, pod: SimPod, operation: Literal["ADD", "UPDATE", "DELETE", "REMOVE"]) -> int:
-        sim = self._kubelet.sim
+        sim = self._sim
         return sim.journal.write(
             PodConfigChanged(**pod.identity, operation=operation, source=pod.source),
             source=sim.plan.pods[pod.index].place,
@@ -213,7 +221,7 @@ class PodLoop:
 
     def _update(self, pod: SimPod) -> Steps:
         """Source: v1.36.2 pkg/kubelet/kubelet.go HandlePodUpdates."""
-        if pod.uid in self._kubelet.sim.world.pods:
+        if pod.uid in self._sim.world.pods:
             worker = self.worker(pod)
             worker.updated = self._config(pod, "UPDATE")
             if pod.admitted:
@@ -223,8 +231,8 @@ class PodLoop:
 
     def _delete(self, pod: SimPod) -> Steps:
         """An API pod is deleted with grace and removed in the end, a file is just gone."""
-        if pod.uid not in self._kubelet.sim.world.pods:
-            self._kubelet.sim.offered.pop(pod.uid, None)
+        if pod.uid not in self._sim.world.pods:
+            self._sim.offered.pop(pod.uid, None)
             return
         static = pod.source == "file"
         self._kubelet.told.gone(pod)
@@ -232,7 +240,7 @@ class PodLoop:
         worker = self.worker(pod)
         if static:
             pod.removed = True
-            self._kubelet.sim.offered.pop(pod.uid, None)
+            self._sim.offered.pop(pod.uid, None)
         if pod.admitted and not pod.terminated:
             worker.end(Ending(reason="pod_deleted", cause=seq))
         else:
@@ -246,12 +254,12 @@ class PodLoop:
         def removed() -> None:
             self.loop.put(partial(self._removed, pod))
 
-        there = self._kubelet.sim.api_server.when_there
+        there = self._sim.api_server.when_there
         learn = removed if pod.source == "file" else partial(there, removed)
         self._kubelet.after(_REMOVED_NS, learn)
 
     def _removed(self, pod: SimPod) -> Steps:
-        sim = self._kubelet.sim
+        sim = self._sim
         if pod.uid not in sim.world.pods:
             return
         sim.agent.last_look(pod)
@@ -298,19 +306,19 @@ class PodLoop:
     def _reject(self, pod: SimPod, refusal: tuple[str, str], cause: int) -> None:
         pod.admitted, pod.phase = False, "Failed"
         pod.reason, message = refusal
-        prefixed = self._kubelet.sim.profile.lifecycle.status_says_rejected
+        prefixed = self._sim.profile.lifecycle.status_says_rejected
         pod.message = f"Pod was rejected: {message}" if prefixed else f"Pod {message}"
-        self._kubelet.sim.journal.write(
+        self._journal.write(
             PodRejected(**pod.identity, reason=pod.reason, message=message), cause=cause
         )
-        if self._kubelet.sim.runtime.running(pod.uid):
+        if self._sim.runtime.running(pod.uid):
             # It ran under the kubelet before; nobody wants it any more.
             self.worker(pod).end(Ending(cause=cause))
         else:
             pod.terminated = True
 
     def _preemption_failed(self, pod: SimPod, answer: Answer, added: int) -> int:
-        return self._kubelet.sim.journal.write(
+        return self._journal.write(
             PreemptionFailed(
                 preemptor_namespace=pod.namespace,
                 preemptor_pod=pod.name,
@@ -329,7 +337,7 @@ class PodLoop:
 
         Source: v1.36.2 pkg/kubelet/preemption/preemption.go evictPodsToFreeRequests
         """
-        sim = self._kubelet.sim
+        sim = self._sim
         victims = [sim.world.pods[uid] for uid in answer.result.victims]
         seqs = [
             sim.journal.write(
@@ -368,17 +376,17 @@ class PodLoop:
 
     def _receive(self, found: list[Changes]) -> Steps:
         """What a relist found, as the sync loop gets it."""
-        world = self._kubelet.sim.world
+        world = self._sim.world
         for changes in found:
             pod = world.pods.get(changes.uid)
             if pod is None:
                 continue
             worker = self.worker(pod)
             write_changes(self._kubelet, pod, worker, changes)
-            self._kubelet.sim.runtime.forget(pod.uid, keep=2)
-            if pod.terminated and not self._kubelet.sim.runtime.running(pod.uid):
+            self._sim.runtime.forget(pod.uid, keep=2)
+            if pod.terminated and not self._sim.runtime.running(pod.uid):
                 worker.report_terminated()
-                facts = self._kubelet.sim.profile.admission
+                facts = self._sim.profile.admission
                 if pod.deleting and changes.died and not facts.terminating_pods_count:
                     # Such kubelets sync it again, and kill what is dead.
                     self._kubelet.cgroups.pod_killed()

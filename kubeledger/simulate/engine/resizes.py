@@ -34,7 +34,7 @@ from kubeledger.kubelet.kuberuntime.resize import MemoryLimit, validate_memory_r
 from kubeledger.model.bodies.lifecycle import PodResized
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.admission import give, predicates
-from kubeledger.simulate.engine.kubelet import Kubelet
+from kubeledger.simulate.engine.kubelet import Kubelet, Loop
 from kubeledger.simulate.engine.schedule import Timer
 from kubeledger.simulate.engine.world import SimPod
 
@@ -45,12 +45,12 @@ _MEMORY = "memory"
 _PENDING = ("deferred", "infeasible")
 
 
-class ResizeLoop:
+class ResizeLoop(Loop):
     """The allocation manager of one kubelet process, and what syncs do for it."""
 
     def __init__(self, kubelet: Kubelet) -> None:
+        super().__init__(kubelet)
         sim = kubelet.sim
-        self._kubelet = kubelet
         self._on = sim.profile.kuberuntime.resizes_in_place
         self._facts = sim.profile.allocation
         self._handler = SyncHandler(sim.profile, self._config(), self._admit)
@@ -135,7 +135,7 @@ class ResizeLoop:
         for container in containers_of(pod.api):
             if container.name in names:
                 pod.actuated[container.name] = container.resources or ResourceRequirements()
-        self._kubelet.sim.memory.ask(pod)
+        self._sim.memory.ask(pod)
         return True
 
     def started(self, pod: SimPod, name: str) -> None:
@@ -145,9 +145,9 @@ class ResizeLoop:
                 pod.actuated[name] = container.resources or ResourceRequirements()
 
     def _memory_error(self, pod: SimPod, names: Iterable[str]) -> str:
-        cgroups, memory = self._kubelet.cgroups, self._kubelet.sim.memory
+        cgroups, memory = self._kubelet.cgroups, self._sim.memory
         limits = cgroups.memory_limits(pod)
-        running = {i.container: i.container_id for i in self._kubelet.sim.runtime.running(pod.uid)}
+        running = {i.container: i.container_id for i in self._sim.runtime.running(pod.uid)}
         used = sum(memory.used_bytes(container_id) for container_id in running.values())
         wanted = {c.name: _limit(c.resources) for c in containers_of(pod.api)}
         return validate_memory_resize(
@@ -161,12 +161,12 @@ class ResizeLoop:
                 )
                 for name in names
             },
-            self._kubelet.sim.profile.kuberuntime,
+            self._sim.profile.kuberuntime,
         )
 
     def _fail(self, pod: SimPod, error: str) -> None:
         conditions = self._manager.conditions
-        conditions.now_ns = self._kubelet.sim.schedule.now_ns
+        conditions.now_ns = self._clock.now_ns
         is_news = conditions.fail(pod.uid, error, pod.generation)
         pod.resize_conditions = tuple(conditions.of(pod.uid))
         self._say(pod, "allocated", "Error", error)
@@ -184,7 +184,7 @@ class ResizeLoop:
 
         Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_manager.go IsPodResizeInProgress
         """
-        running = {i.container for i in self._kubelet.sim.runtime.running(pod.uid)}
+        running = {i.container for i in self._sim.runtime.running(pod.uid)}
         return any(
             not same_resources(container.resources, pod.actuated.get(container.name or ""))
             for container in containers_of(pod.api)
@@ -210,7 +210,7 @@ class ResizeLoop:
     # -- the manager ---------------------------------------------------------------------------
 
     def _config(self) -> NodeConfig:
-        sim = self._kubelet.sim
+        sim = self._sim
         capacity = dict(sim.machine.allocatable)
         if sim.profile.allocation.capacity_ignores_eviction_threshold:
             amounts = {name: Quantity.from_api(n) for name, n in sim.machine.capacity.items()}
@@ -252,12 +252,12 @@ class ResizeLoop:
         return msgspec.structs.replace(pod.desired, metadata=metadata, status=status)
 
     def _begin(self) -> None:
-        self._manager.conditions.now_ns = self._kubelet.sim.schedule.now_ns
+        self._manager.conditions.now_ns = self._clock.now_ns
         self._handler.sources_ready = self._kubelet.pods.sources_ready
 
     def _done(self, cause: int | None) -> None:
         """Write down what the manager did, and let pods be synced."""
-        happened, world = self._manager.take_happened(), self._kubelet.sim.world
+        happened, world = self._manager.take_happened(), self._sim.world
         for retried in happened.retried:
             if (pod := world.pods.get(retried.uid)) is not None:
                 self._record(pod, retried, cause)
@@ -306,7 +306,7 @@ class ResizeLoop:
         )
         before = self._said.get(pod.uid)
         if before is None or again or not _is_same(before[0], body):
-            seq = self._kubelet.sim.journal.write(body, cause=cause or self.cause(pod))
+            seq = self._journal.write(body, cause=cause or self.cause(pod))
             self._said[pod.uid] = body, seq
 
     def _tick(self, wait_ns: int) -> None:
