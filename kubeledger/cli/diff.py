@@ -51,8 +51,8 @@ def diff(a: str, b: str, ledger: Path, node: str | None, exact: bool, output: st
     IDs. With @TIME or @SEQ after both (node-a/@+5m node-a/@03:17), or alone for the ledger
     (@+5m @03:17), the states then are compared. Exits with 1 when there is a difference.
     """
+    from kubeledger.cli.files import warn_of_losses_in
     from kubeledger.cli.progress import progress, watched
-    from kubeledger.cli.sources import warn_of_losses_in
 
     (source_a, at_a), (source_b, at_b) = _split(a, ledger), _split(b, ledger)
     if (at_a is None) != (at_b is None):

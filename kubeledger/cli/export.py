@@ -85,7 +85,7 @@ def export(
     can show whose they are. Resources, amounts, and times of the kubelet's stay.
     """
     from kubeledger.analyze.sql.listing import Filter
-    from kubeledger.cli.sources import redacted_ledger
+    from kubeledger.cli.files import redacted_ledger
     from kubeledger.ledger.ledger import Ledger
 
     opened = Ledger.open(ledger)
@@ -115,9 +115,8 @@ def _write_records(ledger: Ledger, wanted: Filter, out: Path, format_: str, reda
     from kubeledger.analyze.redaction import redacted
     from kubeledger.analyze.sql.exports import event_lines, lines_of_excerpt, records_of_excerpt
     from kubeledger.analyze.sql.listing import list_records
-    from kubeledger.cli.files import is_standard, write_lines_to
+    from kubeledger.cli.files import is_standard, warn_of_losses, write_lines_to
     from kubeledger.cli.progress import progress
-    from kubeledger.cli.sources import warn_of_losses
     from kubeledger.ledger.standalone import encode_recording
 
     _report_drops(ledger, wanted.node)

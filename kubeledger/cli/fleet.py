@@ -65,10 +65,10 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
         "Ask read-only SQL over all nodes, or run a shipped query.",
     ),
     "compact": (
-        "kubeledger.cli.fleet_upkeep:compact",
+        "kubeledger.cli.fleet_import:compact",
         "Copy many small files of a lake into few large ones.",
     ),
-    "repair": ("kubeledger.cli.fleet_upkeep:repair", "Rebuild what is damaged in a lake."),
+    "repair": ("kubeledger.cli.fleet_import:repair", "Rebuild what is damaged in a lake."),
     "report": (
         "kubeledger.cli.fleet_report:report",
         "Draw the whole fleet as one HTML page, worst nodes first.",

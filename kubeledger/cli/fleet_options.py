@@ -16,8 +16,7 @@ import click
 
 from kubeledger.cli.options import Seconds, options_as
 from kubeledger.cli.output import counted, printable
-from kubeledger.cli.screen import screen_width
-from kubeledger.cli.table import cut
+from kubeledger.cli.screen import cut, screen_width
 
 if TYPE_CHECKING:
     from kubeledger.fleet.engines.engine import Engine

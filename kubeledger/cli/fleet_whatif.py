@@ -18,8 +18,7 @@ from kubeledger.cli.fleet_options import (
 )
 from kubeledger.cli.options import output_option, reports_errors
 from kubeledger.cli.output import counted, printable, write_rows
-from kubeledger.cli.screen import paged
-from kubeledger.cli.table import cut
+from kubeledger.cli.screen import cut, paged
 from kubeledger.cli.whatif import read_configs, variant_options
 from kubeledger.cli.why import screen_size
 from kubeledger.fleet.types import Failure, NodeSpec, NodeSummary

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kubeledger.cli.files import warn_of_readers
 from kubeledger.cli.options import DEFAULT_LEDGER, ledger_option, output_option, reports_errors
 from kubeledger.cli.output import counted, printable, write_document, write_wrapped
-from kubeledger.cli.sources import warn_of_readers
 from kubeledger.model.errors import BadQuestionError
 
 if TYPE_CHECKING:

@@ -24,9 +24,8 @@ from kubeledger.cli.options import (
     time_option,
 )
 from kubeledger.cli.output import cell_text, csv_line, printable, write_rows
-from kubeledger.cli.screen import paged, screen_width
+from kubeledger.cli.screen import cut, paged, screen_width
 from kubeledger.cli.service import until_stopped
-from kubeledger.cli.table import cut
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.units import NS_PER_S, format_ts
 
@@ -80,7 +79,7 @@ def ls(
     that later ones supersede is not taken back: ledger.RecordsSuperseded names it.
     """
     from kubeledger.analyze.sql.listing import Filter, list_records, selection
-    from kubeledger.cli.sources import warn_of_losses
+    from kubeledger.cli.files import warn_of_losses
     from kubeledger.ledger.ledger import Following, Ledger
 
     if follow and output == "json":

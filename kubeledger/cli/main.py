@@ -153,10 +153,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "compact": ("kubeledger.cli.compact:compact", "Seal and compress what is still open."),
         "ship": (
-            "kubeledger.cli.ship:ship",
+            "kubeledger.cli.record:ship",
             "Store sealed segments elsewhere, as they are sealed.",
         ),
-        "restore": ("kubeledger.cli.ship:restore", "Make a ledger of what was shipped."),
+        "restore": ("kubeledger.cli.record:restore", "Make a ledger of what was shipped."),
     },
     "Fleet": {
         "fleet": ("kubeledger.cli.fleet:fleet", "Take in, verify and ask many nodes at once.")

@@ -20,8 +20,7 @@ from decimal import Decimal
 from itertools import chain
 from typing import Any, Literal, TextIO
 
-from kubeledger.cli.screen import color_wanted, screen_width
-from kubeledger.cli.table import table_lines
+from kubeledger.cli.screen import color_wanted, screen_width, table_lines
 from kubeledger.model.patterns import regex
 from kubeledger.model.units import sizes_text
 

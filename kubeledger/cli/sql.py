@@ -82,7 +82,7 @@ def sql(ledger: Path, asked: Asked) -> None:
     """
     from kubeledger.analyze.sql.ledger_tables import LedgerTables
     from kubeledger.analyze.sql.views import load_library
-    from kubeledger.cli.sources import warn_of_losses
+    from kubeledger.cli.files import warn_of_losses
     from kubeledger.ledger.ledger import Ledger
 
     def opened() -> tuple[Tables, Span]:
@@ -108,7 +108,7 @@ def answer(
     """
     from kubeledger.analyze.sql.api import Queryable
     from kubeledger.analyze.sql.views import find_query
-    from kubeledger.cli.memory import bounded, size_of_memory
+    from kubeledger.cli.service import bounded, size_of_memory
 
     if sum([asked.query is not None, asked.run_ is not None, asked.list_]) > 1:
         raise BadQuestionError("give one of QUERY, --run and --list")

@@ -60,8 +60,8 @@ def get(
     `kubeledger state` shows. Ages count up to --at, or the last record; that of a pod from its
     creation, or the first record about it where none says.
     """
+    from kubeledger.cli.files import warn_of_losses
     from kubeledger.cli.get_rows import TABLES, matches, not_known
-    from kubeledger.cli.sources import warn_of_losses
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.replay import state_at
 
@@ -137,9 +137,7 @@ def state(
     the records up to that instant show them. Tables fit the screen;
     `-o wide` has all columns. With `-o json` the same records give the same bytes.
     """
-    import sys
-
-    from kubeledger.cli.sources import warn_of_losses
+    from kubeledger.cli.files import warn_of_losses
     from kubeledger.cli.state_tables import write_tables
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.replay import state_at

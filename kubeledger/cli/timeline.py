@@ -63,9 +63,9 @@ def ui(
     which are imported temporarily; without one the ledger is shown. Ctrl-C ends it.
     """
     from kubeledger.analyze.sql.api import connect, lingering
-    from kubeledger.cli.memory import SharedBound, size_of_memory
+    from kubeledger.cli.files import ledger_for, warn_of_losses
     from kubeledger.cli.progress import progress
-    from kubeledger.cli.sources import ledger_for, warn_of_losses
+    from kubeledger.cli.service import SharedBound, size_of_memory
     from kubeledger.cli.ui_answers import Answers
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.timeline.server import Server
@@ -143,9 +143,8 @@ def timeline(
     page can be shared: it shows pseudonyms for names, and no line of a log.
     """
     from kubeledger.analyze.sql.listing import Filter
-    from kubeledger.cli.files import is_standard
+    from kubeledger.cli.files import is_standard, ledger_for, redacted_ledger
     from kubeledger.cli.progress import progress
-    from kubeledger.cli.sources import ledger_for, redacted_ledger
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.timeline import Scope
 

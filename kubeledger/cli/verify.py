@@ -156,8 +156,8 @@ def histories_for(
     """
     from kubeledger.analyze.histories.history import histories_of_ledger
     from kubeledger.analyze.histories.sources import open_histories
+    from kubeledger.cli.files import warn_of_losses, warn_of_losses_in
     from kubeledger.cli.progress import progress, watched
-    from kubeledger.cli.sources import warn_of_losses, warn_of_losses_in
     from kubeledger.ledger.ledger import Ledger
 
     if not sources:

@@ -24,8 +24,7 @@ from kubeledger.analyze.whatif import (
 )
 from kubeledger.cli.options import ledger_option, node_option, output_option, reports_errors
 from kubeledger.cli.output import counted, printable, write_document, write_objects
-from kubeledger.cli.screen import paged
-from kubeledger.cli.table import cut
+from kubeledger.cli.screen import cut, paged
 from kubeledger.cli.why import screen_size
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.units import format_ts

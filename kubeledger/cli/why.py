@@ -27,8 +27,7 @@ from kubeledger.cli.options import (
     time_option,
 )
 from kubeledger.cli.output import counted, printable, write_document
-from kubeledger.cli.screen import paged
-from kubeledger.cli.table import verdict_text
+from kubeledger.cli.screen import paged, verdict_text
 from kubeledger.model.patterns import regex
 from kubeledger.model.units import format_ts
 from kubeledger.verify import Finding
@@ -386,7 +385,7 @@ def why(
     """
     from kubeledger.analyze.histories.history import span_of_histories
     from kubeledger.analyze.why import answers_to
-    from kubeledger.cli.sources import ledger_for
+    from kubeledger.cli.files import ledger_for
     from kubeledger.cli.verify import histories_for
 
     with ExitStack() as stack:
