@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kubeledger.cli.options import ledger_option, parse_time, reports_errors, time_option
+from kubeledger.analyze.clock import parse_time
+from kubeledger.cli.options import ledger_option, reports_errors, time_option
 from kubeledger.cli.output import counted, printable
 from kubeledger.model.errors import BadQuestionError, LedgerUnavailableError
 from kubeledger.model.units import format_ts, parse_size

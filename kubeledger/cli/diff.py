@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kubeledger.analyze.clock import parse_time
 from kubeledger.cli.options import (
     ledger_option,
     node_option,
     output_option,
-    parse_time,
     reports_errors,
 )
 from kubeledger.cli.output import printable, write_document, write_objects

@@ -30,28 +30,6 @@ from kubeledger.cli.complete import complete_kinds, complete_nodes, complete_pod
 from kubeledger.cli.output import printable
 from kubeledger.model.errors import BadQuestionError, KubeledgerError, OutputError
 
-__all__ = [
-    "BUG_EXIT_CODE",
-    "DEFAULT_LEDGER",
-    "Redact",
-    "Seconds",
-    "instant",
-    "kinds_option",
-    "kubelet_options",
-    "ledger_option",
-    "memory_option",
-    "node_option",
-    "options_as",
-    "output_file",
-    "output_option",
-    "parse_time",
-    "pod_option",
-    "redact_options",
-    "reports_errors",
-    "time_option",
-    "timeout_option",
-]
-
 BUG_EXIT_CODE = 70
 """Exit code of an error that is ours (EX_SOFTWARE of sysexits)."""
 

@@ -103,6 +103,14 @@ def write_objects(
         write_rows(tuple(each), [tuple(each.values())], format_)
 
 
+def write_table(columns: str, rows: Iterable[Row], format_: str, width_max: int | None) -> None:
+    """Print a table whose columns have commas between; ``qos*`` is only in the ``wide`` form."""
+    marked = columns.split(", ")
+    wide_only = {name[:-1] for name in marked if name.endswith("*")}
+    names = [name.removesuffix("*") for name in marked]
+    write_rows(names, rows, format_, wide_only=wide_only, width_max=width_max)
+
+
 def write_wrapped(columns: Sequence[str], rows: Iterable[Row]) -> None:
     """Print a table that fits the screen; long texts take several lines."""
     write_rows(columns, rows, "table", width_max=screen_width(), wrapped=True)

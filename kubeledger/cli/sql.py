@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from kubeledger.analyze.clock import parse_time
 from kubeledger.cli.complete import Complete, complete_queries
 from kubeledger.cli.options import (
     ledger_option,
     memory_option,
     options_as,
     output_option,
-    parse_time,
     reports_errors,
     timeout_option,
 )

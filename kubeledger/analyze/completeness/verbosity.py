@@ -266,7 +266,7 @@ class VerbosityPart:
     def report(self) -> VerbosityReport:
         known = [one.verbosity for one in self._configured if one.verbosity is not None]
         verbosity = min(known) if len(known) == len(self._configured) and known else None
-        minor = _minor(self._version)
+        minor = minor_of(self._version)
         lines = [self._status(kind, minor, verbosity) for kind in KINDS]
         shown = [line.level for line in lines if line.records and line.level is not None]
         return VerbosityReport(
@@ -331,7 +331,8 @@ def _number(value: object) -> int | None:
     return whole_number(value)
 
 
-def _minor(version: str | None) -> int | None:
+def minor_of(version: str | None) -> int | None:
+    """The minor version; None of one that is not known."""
     try:
         return parse_version(version).minor if version else None
     except BadQuestionError:

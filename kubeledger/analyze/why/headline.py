@@ -231,15 +231,7 @@ def image_answer(
     text += f"first {first[0]} ({time(first[1][0].ts_ns)})"
     text += f", last {last[0]} ({time(last[1][-1].ts_ns)})"
     steps = [
-        StoryStep(
-            ts_ns=its[0].ts_ns,
-            last_ts_ns=its[-1].ts_ns,
-            count=len(its),
-            text=f"{who} uses it",
-            weight=0,
-            kind=its[-1].kind,
-            seq=its[-1].seq,
-        )
+        StoryStep.of(its[-1], f"{who} uses it", 0, its[0].ts_ns, len(its))
         for who, its in order[-_STEPS_MAX:]
     ]
     evidence = evidence_of([first[1][0], last[1][-1]], target)

@@ -377,13 +377,5 @@ def _is_first_seen(record: Record) -> bool:
 
 def _last_heard(process: _Process) -> StoryStep:
     """That it left no word of its end, as of its last record."""
-    last = process.logged.last
-    return StoryStep(
-        ts_ns=last.ts_ns,
-        last_ts_ns=last.ts_ns,
-        count=1,
-        text=f"{_name(process).partition(' (')[0]} left no record of its end",
-        weight=_WORDLESS_WEIGHT,
-        kind=last.kind,
-        seq=last.seq,
-    )
+    text = f"{_name(process).partition(' (')[0]} left no record of its end"
+    return StoryStep.of(process.logged.last, text, _WORDLESS_WEIGHT)

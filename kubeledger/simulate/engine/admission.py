@@ -177,7 +177,8 @@ def policy_of(sim: Sim) -> tuple[Policy, str]:
 
 def admit(kubelet: Kubelet, pod: SimPod) -> tuple[str, str] | None:
     """Align and allocate for a pod; reason and message of a refusal."""
-    sim, devices = kubelet.sim, kubelet.devices.provider(pod)
+    sim, devices = kubelet.sim, kubelet.devices
+    devices.shortages.clear()
     policy, name = policy_of(sim)
     scope = Scope(policy, name, [devices, kubelet.cpus, kubelet.numa_memory], sim.profile)
     for step in scope.walk(pod.api):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from kubeledger.kubelet.devicemanager.topology_hints import (
 )
 from kubeledger.kubelet.kube.containermanager import AllocationError
 from kubeledger.kubelet.kube.pod import Container, Pod, is_sidecar
-from kubeledger.kubelet.topologymanager.policy import Hints, ProviderHints, TopologyHint
+from kubeledger.kubelet.topologymanager.policy import ProviderHints, TopologyHint
 from kubeledger.model.bodies.devicemanager import (
     NO_HINTS,
     AllocationFailed,
@@ -129,9 +129,6 @@ def _packed(devices: list[DeviceScript], held: list[DeviceScript]) -> list[Devic
     return sorted(devices, key=lambda d: (_node(d) not in begun, -count[_node(d)], _node(d)))
 
 
-Offer = tuple[Mapping[str, Hints | None], list[AllocationFailed]]
-"""Hints, and what there is too little of."""
-
 _REGISTERS_AFTER_NS = NS_PER_S
 _COUNTS = re.compile(r"Requested: (\d+), Available: (\d+)")
 _BEFORE_NEED = (
@@ -144,10 +141,15 @@ _BEFORE_NEED = (
 
 
 class DeviceLoop(Loop):
-    """Devices of one kubelet process."""
+    """Devices of one kubelet process; a hint provider of its topology manager.
+
+    Attributes:
+        shortages: of resources without a hint, in the order found.
+    """
 
     def __init__(self, kubelet: Kubelet) -> None:
         super().__init__(kubelet)
+        self.shortages: list[AllocationFailed] = []
         self._facts = kubelet.sim.profile.devices
         self.manager = ManagerImpl(kubelet.sim.world.numa_nodes, self._facts)
         self._listed: dict[str, str] = {}
@@ -259,43 +261,31 @@ class DeviceLoop(Loop):
 
     # -- admission -------------------------------------------------------------------------
 
-    def provider(self, pod: SimPod) -> Provider:
-        """What the topology manager asks while it admits a pod."""
-        return Provider(self, pod)
+    def get_topology_hints(self, pod: Pod, container: Container) -> ProviderHints:
+        return self._hints(pod, container.name or "", device_limits(container))
 
-    def container_hints(self, pod: SimPod, spec: Container) -> Offer:
-        """Hints for a container, and what there is too little of."""
-        name, limits, active = spec.name or "", device_limits(spec), self._collecting(pod)
-        hints = topology_hints(self.manager, pod.uid, name, limits, active)
-        return hints, list(self._shortages(pod, name, limits, hints))
+    def get_pod_topology_hints(self, pod: Pod) -> ProviderHints:
+        return self._hints(pod, None, pod_device_request(pod.spec, self._facts))
 
-    def pod_hints(self, pod: SimPod) -> Offer:
-        """The same for a pod as a whole."""
-        requests = pod_device_request(pod.api.spec, self._facts)
-        active = self._collecting(pod)
-        hints = topology_hints(self.manager, pod.uid, None, requests, active)
-        return hints, list(self._shortages(pod, None, requests, hints))
-
-    def _shortages(
-        self,
-        pod: SimPod,
-        container: str | None,
-        requests: Mapping[str, int],
-        hints: Mapping[str, Hints | None],
-    ) -> Iterator[AllocationFailed]:
-        """Of resources without a hint, those that have too few devices."""
+    def _hints(self, pod: Pod, container: str | None, requests: Mapping[str, int]) -> ProviderHints:
+        """Hints, and a shortage of what has none for there are too few devices."""
+        whose = self._sim.world.pods[pod.metadata.uid or ""]
+        active = self._collecting(whose)
+        hints = topology_hints(self.manager, whose.uid, container, requests, active)
         for resource in hints:
             requested = requests[resource]
-            available = wanted(self.manager, pod.uid, container, resource, requested).shortage
+            available = wanted(self.manager, whose.uid, container, resource, requested).shortage
             if available is not None:
-                yield AllocationFailed(
-                    **pod.identity,
+                shortage = AllocationFailed(
+                    **whose.identity,
                     container=container,
                     resource=resource,
                     requested=requested,
                     available=available,
                     error=NO_HINTS,
                 )
+                self.shortages.append(shortage)
+        return hints
 
     def _active(self, pod: SimPod) -> frozenset[str]:
         return frozenset([*(p.uid for p in self._sim.world.active_pods()), pod.uid])
@@ -309,34 +299,38 @@ class DeviceLoop(Loop):
             self._journal.write(DevicesReleased(pod_uid=uid))
         return active
 
-    def allocate(self, pod: SimPod, spec: Container, affinity: int | None) -> str:
-        """Give a container its devices; why not, or empty."""
-        limits = device_limits(spec)
+    def allocate(self, pod: Pod, container: Container, affinity: TopologyHint) -> None:
+        """Give a container its devices."""
+        whose, limits = self._sim.world.pods[pod.metadata.uid or ""], device_limits(container)
         if any(self.manager.is_device_plugin_resource(resource) for resource in limits):
-            self._collecting(pod)
-        container = pod.container(spec.name or "")
+            self._collecting(whose)
+        called = whose.container(container.name or "")
         call = AllocateCall(
-            pod=pod.uid,
-            container=container.name,
+            pod=whose.uid,
+            container=called.name,
             limits=limits,
-            is_init=container.init,
-            is_restartable=container.init and is_sidecar(spec),
-            affinity=affinity,
-            active_pods=self._active(pod),
+            is_init=called.init,
+            is_restartable=called.init and is_sidecar(container),
+            affinity=affinity.affinity,
+            active_pods=self._active(whose),
             sources_ready=self._kubelet.pods.sources_ready,
-            ran_at_start=container.container_id in self._ran_at_start,
+            ran_at_start=called.container_id in self._ran_at_start,
         )
         asked = False
 
         def on_served(served: Served) -> None:
             nonlocal asked
             asked = asked or bool(served.devices)
-            self._write_served(pod, served)
+            self._write_served(whose, served)
 
         error = decide(self.manager, call, on_served)
         if limits and writes_checkpoint(error, self._facts, plugin_asked=asked):
             self._write_checkpoint()
-        return error
+        if error:
+            raise AllocationError(error)
+
+    def allocate_pod(self, pod: Pod, affinity: TopologyHint) -> None:
+        """Devices are not given to a pod as a whole."""
 
     def _write_served(self, pod: SimPod, served: Served) -> None:
         request, journal, cause = served.request, self._journal, None
@@ -364,37 +358,6 @@ class DeviceLoop(Loop):
 
     def _write_checkpoint(self) -> None:
         self._sim.checkpoint = DeviceCheckpoint(*checkpoint_content(self.manager))
-
-
-class Provider:
-    """The device manager as the topology manager sees it while one pod is admitted.
-
-    Attributes:
-        shortages: of resources without a hint, in the order found.
-    """
-
-    def __init__(self, devices: DeviceLoop, pod: SimPod) -> None:
-        self._devices, self._pod = devices, pod
-        self.shortages: list[AllocationFailed] = []
-
-    def get_topology_hints(self, pod: Pod, container: Container) -> ProviderHints:
-        return self._noted(self._devices.container_hints(self._pod, container))
-
-    def get_pod_topology_hints(self, pod: Pod) -> ProviderHints:
-        return self._noted(self._devices.pod_hints(self._pod))
-
-    def allocate(self, pod: Pod, container: Container, affinity: TopologyHint) -> None:
-        """Give a container its devices."""
-        if error := self._devices.allocate(self._pod, container, affinity.affinity):
-            raise AllocationError(error)
-
-    def allocate_pod(self, pod: Pod, affinity: TopologyHint) -> None:
-        """Devices are not given to a pod as a whole."""
-
-    def _noted(self, offer: Offer) -> ProviderHints:
-        hints, shortages = offer
-        self.shortages += shortages
-        return hints
 
 
 def _texts(counts: Mapping[str, int]) -> dict[str, str]:

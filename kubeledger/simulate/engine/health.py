@@ -20,7 +20,7 @@ from kubeledger.kubelet.lifecycle.termination import (
 from kubeledger.model.bodies.node import NodeConditionChanged
 from kubeledger.model.units import NS_PER_MS, NS_PER_S, format_go_duration
 from kubeledger.simulate.engine.ending import Ending
-from kubeledger.simulate.engine.kubelet import Kubelet, Loop, Part, Steps, first_of, run, timeout
+from kubeledger.simulate.engine.kubelet import Kubelet, Loop, Part, Steps, at_most, run
 from kubeledger.simulate.engine.machine import duration_ns, integer
 from kubeledger.simulate.engine.plan import Failing
 from kubeledger.simulate.engine.schedule import Action
@@ -81,7 +81,7 @@ class HealthLoop(Loop):
             if not self._skips:
                 self._skips = True
                 wait_ns = self._answered_ns + _RUNTIME_THRESHOLD_NS - sim.schedule.now_ns
-                self._kubelet.after(wait_ns, lambda: self._kubelet.pods.hold(self._skip))
+                self._kubelet.after(wait_ns, lambda: self._kubelet.pods.loop.put(self._skip))
             return
         told.works("runtime_down")
         self._answered_ns = sim.schedule.now_ns
@@ -103,7 +103,7 @@ class HealthLoop(Loop):
         return found
 
     def _pleg_error(self) -> str | None:
-        ago_ns = self._clock.now_ns - self._kubelet.pods.listed_ns()
+        ago_ns = self._clock.now_ns - self._kubelet.pods.pleg.listed_ns()
         if ago_ns <= _RELIST_THRESHOLD_NS:
             return None
         threshold = format_go_duration(_RELIST_THRESHOLD_NS)
@@ -265,4 +265,4 @@ class ShutdownLoop(Loop):
             for worker, _ in each:
                 left_ns = until_ns - sim.schedule.now_ns
                 if left_ns > 0:
-                    yield first_of(worker.when_ended, timeout(self._kubelet, left_ns))
+                    yield at_most(self._kubelet, left_ns, worker.when_ended)

@@ -103,6 +103,9 @@ Waiting = Callable[[Resume], None]
 Steps = Iterator["int | Waiting"]
 """Yields nanoseconds to wait, or something that says when to continue."""
 
+Task = Callable[[], "Steps | None"]
+"""Something that is done at once, or in steps."""
+
 
 def run(kubelet: Kubelet, steps: Steps, done: Resume | None = None) -> None:
     """Go through steps until the process ends; then, where they ended by themselves, ``done``."""
@@ -122,22 +125,13 @@ def run(kubelet: Kubelet, steps: Steps, done: Resume | None = None) -> None:
     step()
 
 
-def first_of(*waits: Waiting) -> Waiting:
-    """Wait for whichever comes first."""
+def at_most(kubelet: Kubelet, wait_ns: int, waiting: Waiting) -> Waiting:
+    """Wait for something, for some time at most."""
 
     def wait(resume: Resume) -> None:
         once = _once(resume)
-        for each in waits:
-            each(once)
-
-    return wait
-
-
-def timeout(kubelet: Kubelet, wait_ns: int) -> Waiting:
-    """Wait for some time."""
-
-    def wait(resume: Resume) -> None:
-        kubelet.after(wait_ns, resume)
+        waiting(once)
+        kubelet.after(wait_ns, once)
 
     return wait
 
@@ -162,10 +156,10 @@ class SyncLoop(Loop):
 
     def __init__(self, kubelet: Kubelet) -> None:
         super().__init__(kubelet)
-        self._queue: deque[Callable[[], Steps]] = deque()
+        self._queue: deque[Task] = deque()
         self._busy = False
 
-    def put(self, task: Callable[[], Steps]) -> None:
+    def put(self, task: Task) -> None:
         """Do something when all before it is done; at once if nothing is."""
         self._queue.append(task)
         if not self._busy:
@@ -173,7 +167,7 @@ class SyncLoop(Loop):
             self._next()
 
     def _next(self) -> None:
-        if self._queue:
-            run(self._kubelet, self._queue.popleft()(), self._next)
-        else:
+        if not self._queue:
             self._busy = False
+        elif self._kubelet.alive:
+            run(self._kubelet, self._queue.popleft()() or iter(()), self._next)

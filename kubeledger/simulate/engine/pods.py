@@ -5,7 +5,7 @@ All of it goes through the sync loop, one thing after the other; an ADD takes a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -33,8 +33,7 @@ from kubeledger.simulate.engine.kubelet import (
     Steps,
     SyncLoop,
     Waiting,
-    first_of,
-    timeout,
+    at_most,
 )
 from kubeledger.simulate.engine.pleg import Changes, Pleg, deadline_ns
 from kubeledger.simulate.engine.starts import BackOffs
@@ -127,20 +126,12 @@ class PodLoop(Loop):
         """Sync a pod, because of what the record ``cause`` says."""
         worker = self._workers.get(pod.uid)
         if worker is not None:
-            self.loop.put(lambda: self._wake(worker, cause))
+            self.loop.put(lambda: worker.wake(cause))
 
     def published(self, pod: SimPod) -> tuple[Instance, ...]:
         """Containers of a pod as its status shows them, oldest first."""
         worker = self._workers.get(pod.uid)
         return () if worker is None else worker.published
-
-    def hold(self, task: Callable[[], Steps]) -> None:
-        """Do something that keeps the sync loop from all else."""
-        self.loop.put(task)
-
-    def listed_ns(self) -> int:
-        """When the runtime was listed last."""
-        return self.pleg.listed_ns()
 
     def evict(
         self, pod: SimPod, body: PodEvicted, reason: str, cause: int | None, *, grace_s: int = 0
@@ -177,13 +168,8 @@ class PodLoop(Loop):
 
     # -- config --------------------------------------------------------------------------
 
-    def _wake(self, worker: PodWorker, cause: int | None) -> Steps:
-        worker.wake(cause)
-        yield from ()
-
-    def _get_ready(self) -> Steps:
+    def _get_ready(self) -> None:
         self.sources_ready = True
-        yield from ()
 
     def _add(self, pods: Sequence[SimPod]) -> Steps:
         """One ADD: all are added, then each that has not ended goes through admission."""
@@ -219,7 +205,7 @@ class PodLoop(Loop):
             source=sim.plan.pods[pod.index].place,
         )
 
-    def _update(self, pod: SimPod) -> Steps:
+    def _update(self, pod: SimPod) -> None:
         """Source: v1.36.2 pkg/kubelet/kubelet.go HandlePodUpdates."""
         if pod.uid in self._sim.world.pods:
             worker = self.worker(pod)
@@ -227,9 +213,8 @@ class PodLoop(Loop):
             if pod.admitted:
                 self._kubelet.resizes.updated(pod, worker.updated)
                 worker.wake(worker.updated)
-        yield from ()
 
-    def _delete(self, pod: SimPod) -> Steps:
+    def _delete(self, pod: SimPod) -> None:
         """An API pod is deleted with grace and removed in the end, a file is just gone."""
         if pod.uid not in self._sim.world.pods:
             self._sim.offered.pop(pod.uid, None)
@@ -246,19 +231,15 @@ class PodLoop(Loop):
         else:
             pod.terminated = True
         worker.when_ended(partial(self._remove, pod))
-        yield from ()
 
     def _remove(self, pod: SimPod) -> None:
         """The API server learns a little later that nothing of the pod is left."""
-
-        def removed() -> None:
-            self.loop.put(partial(self._removed, pod))
-
+        removed = partial(self.loop.put, partial(self._removed, pod))
         there = self._sim.api_server.when_there
         learn = removed if pod.source == "file" else partial(there, removed)
         self._kubelet.after(_REMOVED_NS, learn)
 
-    def _removed(self, pod: SimPod) -> Steps:
+    def _removed(self, pod: SimPod) -> None:
         sim = self._sim
         if pod.uid not in sim.world.pods:
             return
@@ -272,7 +253,6 @@ class PodLoop(Loop):
         self._kubelet.resizes.removed(pod)
         self._kubelet.recorder.forget(pod)
         self.pleg.forget(pod.uid)
-        yield from ()
 
     # -- admission -----------------------------------------------------------------------
 
@@ -318,16 +298,10 @@ class PodLoop(Loop):
             pod.terminated = True
 
     def _preemption_failed(self, pod: SimPod, answer: Answer, added: int) -> int:
-        return self._journal.write(
-            PreemptionFailed(
-                preemptor_namespace=pod.namespace,
-                preemptor_pod=pod.name,
-                preemptor_uid=pod.uid,
-                insufficient=answer.insufficient,
-                error=answer.error,
-            ),
-            cause=added,
+        body = PreemptionFailed(
+            **_preemptor(pod), insufficient=answer.insufficient, error=answer.error
         )
+        return self._journal.write(body, cause=added)
 
     def _preempt(self, pod: SimPod, answer: Answer, added: int) -> _Preemption:
         """Kill the victims one after the other; admission stands still meanwhile.
@@ -345,9 +319,7 @@ class PodLoop(Loop):
                     victim_namespace=victim.namespace,
                     victim_pod=victim.name,
                     victim_uid=victim.uid,
-                    preemptor_namespace=pod.namespace,
-                    preemptor_pod=pod.name,
-                    preemptor_uid=pod.uid,
+                    **_preemptor(pod),
                     insufficient=answer.insufficient,
                     evicted=None if self.worker(victim).busy or victim.claims else True,
                 ),
@@ -366,7 +338,7 @@ class PodLoop(Loop):
                 )
             )
             wait_s = preemption.kill_wait_s(victim.spec.get("terminationGracePeriodSeconds"))
-            yield first_of(worker.when_ended, timeout(self._kubelet, wait_s * NS_PER_S))
+            yield at_most(self._kubelet, wait_s * NS_PER_S, worker.when_ended)
         return seqs[0]
 
     # -- PLEG ----------------------------------------------------------------------------
@@ -374,7 +346,7 @@ class PodLoop(Loop):
     def _deliver(self, found: list[Changes]) -> None:
         self.loop.put(lambda: self._receive(found))
 
-    def _receive(self, found: list[Changes]) -> Steps:
+    def _receive(self, found: list[Changes]) -> None:
         """What a relist found, as the sync loop gets it."""
         world = self._sim.world
         for changes in found:
@@ -392,7 +364,10 @@ class PodLoop(Loop):
                     self._kubelet.cgroups.pod_killed()
             elif pod.admitted and (worker.ending is not None or pod.phase not in _FINAL):
                 worker.wake()
-        yield from ()
+
+
+def _preemptor(pod: SimPod) -> dict[str, Any]:
+    return {f"preemptor_{name.removeprefix('pod_')}": of for name, of in pod.identity.items()}
 
 
 def _begin_again(pod: SimPod) -> None:

@@ -25,7 +25,7 @@ from kubeledger.kubelet.lifecycle.stages import (
 from kubeledger.model.bodies.lifecycle import RestartBackedOff
 from kubeledger.model.units import NS_PER_MS, NS_PER_S
 from kubeledger.simulate.engine.failures import env_sources, volume_sources
-from kubeledger.simulate.engine.kubelet import Kubelet, Loop, Resume, Waiting, first_of, timeout
+from kubeledger.simulate.engine.kubelet import Kubelet, Loop, Resume, Waiting, at_most
 from kubeledger.simulate.engine.plan import Failing
 from kubeledger.simulate.engine.world import Instance, SimContainer, SimPod
 
@@ -67,7 +67,7 @@ class Mounts(Loop):
                 self._try(volume, 0)
         if self._left(expected):
             began_ns = kubelet.sim.schedule.now_ns
-            yield first_of(self._until_mounted, timeout(kubelet, _WAIT_NS))
+            yield at_most(kubelet, _WAIT_NS, self._until_mounted)
             self._resume = None
             yield (began_ns - kubelet.sim.schedule.now_ns) % _POLL_NS
         if left := self._left(expected):
