@@ -69,7 +69,9 @@ def verify(lake: str, all_: bool, running: Running, output: str) -> None:
         with watched_run(place, plan, chosen, running, "verifying") as (tally, results):
             for _ in results:
                 pass
-    nodes = sorted(tally.nodes.values(), key=_badness)
+    nodes = sorted(
+        tally.nodes.values(), key=lambda each: (-each.impossible, -each.unverifiable, each.node)
+    )
     shown = nodes[:_SHOWN_MAX] if output == "table" else nodes
     rows = [_row(node) for node in shown]
     empty = {name for at, name in enumerate(_VERIFY_COLUMNS) if not any(row[at] for row in rows)}
@@ -84,10 +86,6 @@ def verify(lake: str, all_: bool, running: Running, output: str) -> None:
         print_failures(tally.failures)
     if tally.failures or any(node.impossible for node in nodes):
         sys.exit(_DIFFERENCE)
-
-
-def _badness(node: NodeSummary) -> tuple[Any, ...]:
-    return (-node.impossible, -node.unverifiable, node.node)
 
 
 def _row(node: NodeSummary) -> tuple[Any, ...]:

@@ -202,7 +202,9 @@ def report_import(directory: Path, nodes: list[str], *, advise: bool = True) -> 
                 more = [f"why {quote(each.target)}" for each in found if each.target]
                 if happened(found[:1]):
                     more.append(f"show {found[0].seq}")
-                _advise(more[:1], f"{which}{_ledger_words(directory)}")
+                is_usual = directory == Path(DEFAULT_LEDGER)
+                where = "" if is_usual else f" --ledger {quote(str(directory))}"
+                _advise(more[:1], f"{which}{where}")
     for sentence, others in quiet.items():
         _paragraph(f"What happened on {_named(others, what='nodes')}: {sentence}")
 
@@ -224,10 +226,6 @@ _UNCUT = (
 def _paragraph(text: str) -> None:
     click.echo()
     click.echo(click.wrap_text(printable(text), width=_PARAGRAPH_WIDTH))
-
-
-def _ledger_words(directory: Path) -> str:
-    return "" if directory == Path(DEFAULT_LEDGER) else f" --ledger {quote(str(directory))}"
 
 
 def _advise(commands: list[str], where: str) -> None:

@@ -271,7 +271,7 @@ def reports_errors(function: _F) -> _F:
             _show(error, debug=debug)
             sys.exit(error.exit_code)
         except Exception as error:
-            if _is_interrupt(error):
+            if type(error) is RuntimeError and str(error) == "Query interrupted":  # by Ctrl-C
                 raise KeyboardInterrupt from None
             if _is_full(error):
                 _show(_no_room(error), debug=debug)
@@ -298,11 +298,6 @@ def _no_room(error: Exception) -> OutputError:
         f"output cannot be written: {reason.lower()}",
         advice="free some space for the output, and for temporary files ($TMPDIR)",
     )
-
-
-def _is_interrupt(error: Exception) -> bool:
-    """DuckDB has words of its own for Ctrl-C."""
-    return type(error) is RuntimeError and str(error) == "Query interrupted"
 
 
 def _show(error: KubeledgerError, *, debug: bool) -> None:

@@ -99,7 +99,7 @@ def verify(
     tenth of the time. Ctrl-C ends it; then it exits with 1 when something impossible stands.
     """
     if follow:
-        from kubeledger.cli.verify_follow import follow_verdicts
+        from kubeledger.cli.verify_output import follow_verdicts
 
         if sources or junit is not None:
             raise click.UsageError("--follow follows the ledger: without SOURCE and --junit")

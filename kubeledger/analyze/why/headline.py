@@ -217,7 +217,8 @@ def image_answer(
             continue
         body: Any = record.body
         for status in containers_in(body.status):
-            if not is_image(target, _image_id_of(status)):
+            reference = str(status.get("imageID") or "")
+            if not is_image(target, reference.rpartition("://")[2].rpartition("@")[2]):
                 continue
             names[str(status.get("image"))] = None
             who = f"{body.namespace}/{body.pod}/{status.get('name')}"
@@ -247,8 +248,3 @@ def image_answer(
             for who, its in order[-_STEPS_MAX:]
         ),
     )
-
-
-def _image_id_of(status: dict[str, Any]) -> str:
-    """ID of a container's image, as records of images have it; empty where it is not known."""
-    return str(status.get("imageID") or "").rpartition("://")[2].rpartition("@")[2]

@@ -138,12 +138,16 @@ def explain_node(history: History, target: Target, *, upto_ts_ns: int | None) ->
     causes = {r.cause for r in about if isinstance(r.body, KubeletStarted | KubeletExited)}
     causes = causes - {None} - {r.seq for r in about}
     because = {record.seq: record for record in history.pick([c for c in causes if c])}
-    found = [*clauses_of(conditions, done, last_ns), *_of_others(about)]
+    found = [
+        *clauses_of(conditions, done, last_ns),
+        *(NodeClause(_OTHERS, text) for text in _of_others(about)),
+    ]
     if conditions.conditions():
         about = [record for record in about if _event_of(record) not in _CONDITIONS]
     told = [*_of_processes(processes, because), *(each.text for each in found if each.weight)]
     sentence = f"node {history.node}: {'; '.join(told) or _UNTOLD}"
-    wordless = _wordless(processes)
+    # Another process followed, and no record tells how these ended.
+    wordless = [each for each in processes[:-1] if each.start is not None and each.end is None]
     steps = [r for r in (*about, *because.values()) if not _is_first_seen(r)]
     last = (process.logged.last for process in wordless)
     own_steps = [step for each in found if each.weight for step in each.steps]
@@ -334,11 +338,7 @@ def _end(process: _Process, because: dict[int, Record]) -> str:
     return f"{_ENDS[end.body.reason]} at {format_ts(end.ts_ns)}: {end.body.message}{led}"
 
 
-def _of_others(about: list[Record]) -> Iterator[NodeClause]:
-    return (NodeClause(_OTHERS, text) for text in _texts_of_others(about))
-
-
-def _texts_of_others(about: list[Record]) -> Iterator[str]:
+def _of_others(about: list[Record]) -> Iterator[str]:
     for record in about:
         body: Any = record.body
         if isinstance(body, ClockStepped):
@@ -362,11 +362,6 @@ def _texts_of_others(about: list[Record]) -> Iterator[str]:
             f"{why}the kernel killed {many} "
             f"({words_of(kills[-1])[1].partition(': ')[2]}) at {format_ts(kills[-1].ts_ns)}"
         )
-
-
-def _wordless(processes: list[_Process]) -> list[_Process]:
-    """Processes with no record of how they ended, though another one followed."""
-    return [each for each in processes[:-1] if each.start is not None and each.end is None]
 
 
 def _is_first_seen(record: Record) -> bool:

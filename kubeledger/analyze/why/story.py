@@ -416,10 +416,6 @@ def _unnamed_starts(records: Sequence[Record]) -> str:
     )
 
 
-def _lasted(group: Group) -> int:
-    return group.last_ts_ns - group.first_ts_ns
-
-
 def _is_told(group: Group) -> bool:
     """Whether something happened that does not happen to every pod."""
     return group.weight == DELAY or group.records[-1].kind in _TOLD
@@ -462,7 +458,8 @@ def _without_trouble(
         code = "" if last.exit_code is None else f" with exit code {last.exit_code}"
         what = "ended" if own else f"had its container {last.container} end"
         return f"{name} {what}{code} at {time(last.ended_ts_ns)}{quiet}."
-    late = max((group for group in ranked if group.weight == DELAY), key=_lasted, default=None)
+    delays = (group for group in ranked if group.weight == DELAY)
+    late = max(delays, key=lambda group: group.last_ts_ns - group.first_ts_ns, default=None)
     if runs and late:
         tries = f" ({late.count} tries)" if late.count > 1 else ""
         began = f"{name} started at {time(runs[0].since_ts_ns)}; it {late.words.what}{tries}"

@@ -109,7 +109,9 @@ class Agent(Part):
     def _list_pods(self, kubelet: Kubelet) -> None:
         pods = self._sim.world.pods
         for uid in [uid for uid in self._pods if uid not in pods]:
-            self._listed_no_more(self._pods.pop(uid)[0])
+            pod, _ = self._pods.pop(uid)
+            gone = PodListed(**pod.identity, spec=None, status=None, listed_by="kubelet", gone=True)
+            self._journal.write(gone)
         for uid, pod in pods.items():
             instances = kubelet.pods.published(pod)
             status = (
@@ -144,10 +146,6 @@ class Agent(Part):
                 listed_by="kubelet",
             )
         )
-
-    def _listed_no_more(self, pod: SimPod) -> None:
-        gone = PodListed(**pod.identity, spec=None, status=None, listed_by="kubelet", gone=True)
-        self._journal.write(gone)
 
     def look_at_node(self, kubelet: Kubelet) -> None:
         """The kubelet wrote its node's status, which a watch shows at once."""

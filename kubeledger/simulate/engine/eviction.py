@@ -55,7 +55,7 @@ from kubeledger.model.bodies.lifecycle import PodEvicted
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.kubelet import Kubelet, Loop
 from kubeledger.simulate.engine.machine import duration_ns, integer, table
-from kubeledger.simulate.engine.memory import DiskSpace, container_usage, disk_space, uses_anything
+from kubeledger.simulate.engine.memory import container_usage, disk_space, uses_anything
 from kubeledger.simulate.engine.world import MOST_PIDS, SimPod
 
 if TYPE_CHECKING:
@@ -273,12 +273,12 @@ class EvictionLoop(Loop):
         sim, world = self._sim, self._sim.world
         pods = [_pod_stats(sim, pod) for pod in world.pods.values() if pod.sandbox_id]
         used = sum(each.memory.working_set_bytes or 0 for each in pods if each.memory is not None)
-        image_fs = _filesystem(disk_space(sim, world.image_fs()))
+        image_fs = FsStats(**disk_space(sim, world.image_fs())._asdict())
         running = sum(c.state == "running" for p in world.pods.values() for c in p.containers)
         return Summary(
             node=NodeStats(
                 memory=_memory(world.memory_bytes, used),
-                fs=_filesystem(disk_space(sim, world.disk)),
+                fs=FsStats(**disk_space(sim, world.disk)._asdict()),
                 runtime=RuntimeStats(image_fs=image_fs, container_fs=image_fs),
                 rlimit=RlimitStats(max_pid=MOST_PIDS, running=_PIDS_OF_NODE + running),
                 system_containers=(
@@ -329,12 +329,3 @@ def _pod_stats(sim: Sim, pod: SimPod) -> PodStats:
 def _memory(capacity_bytes: int, used_bytes: int) -> MemoryStats:
     available = max(capacity_bytes - used_bytes, 0)
     return MemoryStats(available_bytes=available, working_set_bytes=capacity_bytes - available)
-
-
-def _filesystem(space: DiskSpace) -> FsStats:
-    return FsStats(
-        available_bytes=space.available_bytes,
-        capacity_bytes=space.capacity_bytes,
-        inodes_free=space.inodes_free,
-        inodes=space.inodes,
-    )

@@ -10,6 +10,7 @@ Workers see a pod's status as :meth:`ProbeLoop.update_status` last published it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -42,7 +43,6 @@ from kubeledger.simulate.engine.actions import (
 from kubeledger.simulate.engine.journal import Ticks
 from kubeledger.simulate.engine.kubelet import Kubelet, Loop
 from kubeledger.simulate.engine.probe_worker import Found, SimWorker, handler_of
-from kubeledger.simulate.engine.schedule import Action
 from kubeledger.simulate.engine.world import SimContainer, SimPod
 
 _SAYS: dict[Result, ProbeResult] = {SUCCESS: "success", FAILURE: "failure", UNKNOWN: "unknown"}
@@ -105,7 +105,9 @@ class ProbeLoop(Loop):
                 handler_of(probe_spec(pod, name, probe_type)),
             )
             workers[name, probe_type] = worker
-            worker.timer = self._kubelet.after(self._jitter_ns(worker), self._begin(worker))
+            worker.timer = self._kubelet.after(
+                self._jitter_ns(worker), partial(self._begin, worker)
+            )
 
     def _jitter_ns(self, worker: SimWorker) -> int:
         """How long a new worker waits.
@@ -241,18 +243,15 @@ class ProbeLoop(Loop):
         wait_ns = worker.late_ns if worker.wanted else until_ns
         worker.timer = self._kubelet.after(wait_ns, lambda: self._tick(worker))
 
-    def _begin(self, worker: SimWorker) -> Action:
-        def begin() -> None:
-            worker.begun = True
-            worker.next_ns = self._clock.now_ns
-            # A run that was asked for meanwhile comes right after the first.
-            wanted, worker.wanted = worker.wanted, False
-            self._tick(worker)
-            if wanted and worker.key in self.manager.workers:
-                worker.wanted = True
-                self.poke(worker)
-
-        return begin
+    def _begin(self, worker: SimWorker) -> None:
+        worker.begun = True
+        worker.next_ns = self._clock.now_ns
+        # A run that was asked for meanwhile comes right after the first.
+        wanted, worker.wanted = worker.wanted, False
+        self._tick(worker)
+        if wanted and worker.key in self.manager.workers:
+            worker.wanted = True
+            self.poke(worker)
 
     def _tick(self, worker: SimWorker) -> None:
         """Take one step; it is due now, or was asked for."""
