@@ -259,8 +259,8 @@ def node_observed(sim: Sim, kubelet: Kubelet) -> NodeObserved:
     return NodeObserved(
         labels=machine.labels,
         taints=node.taints,
-        capacity={**machine.capacity, **kubelet.devices.capacity()},
-        allocatable={**machine.allocatable, **kubelet.devices.status_allocatable()},
+        capacity={**machine.capacity, **kubelet.devices.capacity},
+        allocatable={**machine.allocatable, **kubelet.devices.allocatable},
         cpus=node.cpus,
         memory_capacity_bytes=node.memory_bytes,
         numa_nodes=node.numa_nodes,

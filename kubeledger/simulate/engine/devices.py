@@ -144,6 +144,8 @@ class DeviceLoop(Loop):
     """Devices of one kubelet process; a hint provider of its topology manager.
 
     Attributes:
+        capacity, allocatable: extended resources of the node's last status: all devices, and
+            healthy ones.
         shortages: of resources without a hint, in the order found.
     """
 
@@ -152,8 +154,8 @@ class DeviceLoop(Loop):
         self.shortages: list[AllocationFailed] = []
         self._facts = kubelet.sim.profile.devices
         self.manager = ManagerImpl(kubelet.sim.world.numa_nodes, self._facts)
-        self._listed: dict[str, str] = {}
-        self._capacity: dict[str, str] = {}
+        self.allocatable: dict[str, str] = {}
+        self.capacity: dict[str, str] = {}
         self._begun = False
         self._ran_at_start: set[str] = set()
 
@@ -229,20 +231,12 @@ class DeviceLoop(Loop):
 
     # -- what the node lists ---------------------------------------------------------------
 
-    def capacity(self) -> Mapping[str, str]:
-        """Extended resources of the node's last status: all devices."""
-        return self._capacity
-
-    def status_allocatable(self) -> Mapping[str, str]:
-        """Extended resources of the node's last status: healthy devices."""
-        return self._listed
-
     def listed(self) -> dict[str, str]:
         """Extended resources as admission sees them: at least what is in use.
 
         Source: v1.20.2 pkg/kubelet/cm/devicemanager/manager.go sanitizeNodeAllocatable
         """
-        listed = dict(self._listed)
+        listed = dict(self.allocatable)
         for resource, devices in sorted(self.manager.allocated.items()):
             if len(devices) > int(listed.get(resource, -1)):
                 listed[resource] = str(len(devices))
@@ -253,8 +247,8 @@ class DeviceLoop(Loop):
         now_ns = self._clock.now_ns
         found = self.manager.get_capacity(now_ns)
         gone = dict.fromkeys(found.deleted, "0")
-        self._capacity = {**self._capacity, **gone, **_texts(found.capacity)}
-        self._listed = {**self._listed, **gone, **_texts(found.allocatable)}
+        self.capacity = {**self.capacity, **gone, **_texts(found.capacity)}
+        self.allocatable = {**self.allocatable, **gone, **_texts(found.allocatable)}
         if found.deleted:
             self._write_checkpoint()
         self._sim.agent.look_at_node(self._kubelet)

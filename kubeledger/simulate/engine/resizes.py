@@ -6,7 +6,8 @@ manager decides; a sync of the pod then gives it to the runtime and writes the p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
@@ -72,31 +73,23 @@ class ResizeLoop(Loop):
         """A pod was admitted with what is allocated to it."""
         if self._on:
             self._adding = pod.uid
-            self._begin()
-            self._handler.handle_pod_additions([self._seen(pod)])
-            self._done(cause)
+            self._ask(cause, self._handler.handle_pod_additions, [self._seen(pod)])
 
     def updated(self, pod: SimPod, cause: int) -> None:
         """A pod has another spec."""
         if self._on:
             pod.reported = pod.reported or dict(pod.actuated)
-            self._begin()
-            self._handler.handle_pod_updates([self._seen(pod)])
-            self._done(cause)
+            self._ask(cause, self._handler.handle_pod_updates, [self._seen(pod)])
 
     def reconciled(self, pod: SimPod) -> None:
         """The API server has another status of a pod."""
         if self._on and pod.uid in self._handler.pods:
-            self._begin()
-            self._handler.handle_pod_reconcile([self._seen(pod)])
-            self._done(None)
+            self._ask(None, self._handler.handle_pod_reconcile, [self._seen(pod)])
 
     def removed(self, pod: SimPod) -> None:
         self._said.pop(pod.uid, None)
         if self._on:
-            self._begin()
-            self._handler.handle_pod_removes([pod.uid])
-            self._done(None)
+            self._ask(None, self._handler.handle_pod_removes, [pod.uid])
 
     def synced(self, pod: SimPod) -> None:
         """A sync of a pod begins: where there is no queue it looks at the pod's resize.
@@ -106,9 +99,7 @@ class ResizeLoop(Loop):
         if not self._on or pod.generation == 1:
             return
         if not self._facts.pending_resizes_queued:
-            self._begin()
-            self._handler.sync_pods([self._seen(pod)])
-            self._done(None)
+            self._ask(None, self._handler.sync_pods, [self._seen(pod)])
         if self._is_under_way(pod) and not self._is_in_progress(pod):
             self._complete(pod)
 
@@ -140,9 +131,7 @@ class ResizeLoop(Loop):
 
     def started(self, pod: SimPod, name: str) -> None:
         """A container starts with what is allocated to it."""
-        for container in containers_of(pod.api):
-            if container.name == name:
-                pod.actuated[name] = container.resources or ResourceRequirements()
+        pod.actuated[name] = pod.allocated(name).resources or ResourceRequirements()
 
     def _memory_error(self, pod: SimPod, names: Iterable[str]) -> str:
         cgroups, memory = self._kubelet.cgroups, self._sim.memory
@@ -251,6 +240,12 @@ class ResizeLoop(Loop):
         )
         return msgspec.structs.replace(pod.desired, metadata=metadata, status=status)
 
+    def _ask(self, cause: int | None, ask: Callable[..., object], *given: object) -> None:
+        """Have the manager do something, because of what a record says."""
+        self._begin()
+        ask(*given)
+        self._done(cause)
+
     def _begin(self) -> None:
         self._manager.conditions.now_ns = self._clock.now_ns
         self._handler.sources_ready = self._kubelet.pods.sources_ready
@@ -312,12 +307,8 @@ class ResizeLoop(Loop):
     def _tick(self, wait_ns: int) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._kubelet.after(wait_ns, self._retry)
-
-    def _retry(self) -> None:
-        self._begin()
-        self._handler.periodic()
-        self._done(None)
+        retry = partial(self._ask, None, self._handler.periodic)
+        self._timer = self._kubelet.after(wait_ns, retry)
 
 
 def _is_same(before: PodResized, body: PodResized) -> bool:

@@ -22,7 +22,6 @@ from kubeledger.kubelet.kube.pod import (
     Pod,
     PodResourceClaimStatus,
     PodStatus,
-    containers_of,
 )
 from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.kubelet.memorymanager.checkpoint import STATIC as MEMORY_STATIC
@@ -238,8 +237,7 @@ class NumaMemoryLoop(ResourceLoop[_MemoryManager]):
         """What init containers before it had is given back."""
         with self.ready(None) as manager:
             if manager is not None:
-                spec = next(each for each in containers_of(pod.api) if each.name == container.name)
-                manager.add_container(pod.api, spec, container_id)
+                manager.add_container(pod.api, pod.allocated(container.name), container_id)
 
     def save(self) -> None:
         """Write the state file, if what it holds has changed."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from functools import partial
-from typing import Any
 
 from kubeledger.kubelet.imagepull.image_manager import Attempt
 from kubeledger.kubelet.imagepull.readings import decision_of, end_of
@@ -38,7 +37,18 @@ _RECONCILE_NS, _POLL_NS = 100 * NS_PER_MS, 300 * NS_PER_MS
 _WAIT_NS = 123 * NS_PER_S
 
 
-class Mounts(Loop):
+class OfPod(Loop):
+    """What a kubelet process does for one pod."""
+
+    def __init__(self, kubelet: Kubelet, pod: SimPod) -> None:
+        super().__init__(kubelet)
+        self._pod = pod
+
+    def _words(self, what: Failing, name: str = "") -> str | None:
+        return self._sim.failures.words(what, self._pod, name)
+
+
+class Mounts(OfPod):
     """What is mounted, and what is tried again.
 
     Source: v1.36.2 pkg/kubelet/volumemanager/volume_manager.go WaitForAttachAndMount;
@@ -52,8 +62,8 @@ class Mounts(Loop):
         Args:
             failed: is told what a mount that failed says, and of which volume.
         """
-        super().__init__(kubelet)
-        self._pod, self._failed = pod, failed
+        super().__init__(kubelet, pod)
+        self._failed = failed
         self._trying: set[str] = set()
         self._mounted: set[str] = set()
         self._resume: Resume | None = None
@@ -100,9 +110,7 @@ class Mounts(Loop):
         if self._given_up:
             return
         source = next(v for v in self._pod.spec["volumes"] if v.get("name") == volume)
-        words = (
-            self._sim.failures.words(what, self._pod, name) for what, name in volume_sources(source)
-        )
+        words = (self._words(what, name) for what, name in volume_sources(source))
         error = next((each for each in words if each is not None), None)
         if error is None:
             self._trying.discard(volume)
@@ -127,7 +135,7 @@ _NO_SANDBOX = (
 )
 
 
-class Way(Loop):
+class Way(OfPod):
     """What one worker's syncs do before they start containers.
 
     Source: v1.36.2 pkg/kubelet/kubelet.go SyncPod, pkg/kubelet/kuberuntime/kuberuntime_manager.go
@@ -135,9 +143,8 @@ class Way(Loop):
     """
 
     def __init__(self, kubelet: Kubelet, pod: SimPod) -> None:
-        super().__init__(kubelet)
+        super().__init__(kubelet, pod)
         self.has_cgroup = False
-        self._pod = pod
         self._mounts = Mounts(kubelet, pod, partial(self._fails, "FailedMount"))
 
     def prepare(self, cause: int | None) -> Generator[int | Waiting, None, int | None]:
@@ -191,9 +198,6 @@ class Way(Loop):
         """The pod is to be stopped, wherever it is."""
         self._mounts.give_up()
         self._kubelet.told.gone(self._pod)
-
-    def _words(self, what: Failing, name: str = "") -> str | None:
-        return self._sim.failures.words(what, self._pod, name)
 
     def _send(self, event: str, text: str) -> None:
         self._kubelet.recorder.send(self._pod, event, text)
@@ -268,7 +272,7 @@ _Problem = tuple[str, str]
 """Reason and message of a container that waits."""
 
 
-class Starts(Loop):
+class Starts(OfPod):
     """The starts of the containers of one pod in one kubelet process.
 
     Attributes:
@@ -280,9 +284,8 @@ class Starts(Loop):
     """
 
     def __init__(self, kubelet: Kubelet, pod: SimPod) -> None:
-        super().__init__(kubelet)
+        super().__init__(kubelet, pod)
         self.reasons: dict[str, _Problem] = {}
-        self._pod = pod
 
     def prepare(self, container: SimContainer) -> Generator[int, None, int]:
         """All up to the start; how many events that still sends, 0 if it cannot be."""
@@ -317,7 +320,7 @@ class Starts(Loop):
 
     def hook_failure(self, container: SimContainer) -> str | None:
         """What the post-start hook that has just been run says; None if all is well."""
-        hook = (self._spec(container).get("lifecycle") or {}).get("postStart")
+        hook = (self._pod.spec_of(container.name).get("lifecycle") or {}).get("postStart")
         words = self._words("hook", container.name) if hook else None
         if words is None:
             self._kubelet.told.passed(self._pod, "hook", container=container.name)
@@ -329,7 +332,7 @@ class Starts(Loop):
 
     def _runtime(self, container: SimContainer) -> _Problem | None:
         """Why the runtime does not have the container, or not run it."""
-        for what, name in env_sources(self._spec(container)):
+        for what, name in env_sources(self._pod.spec_of(container.name)):
             if (words := self._words(what, name)) is not None:
                 return "CreateContainerConfigError", words
         for what, reason in _BY_RUNTIME.items():
@@ -341,7 +344,7 @@ class Starts(Loop):
         """As the API server fills it in."""
         tag = image.rpartition("/")[2].partition(":")[2]
         default = "IfNotPresent" if "@" in image or tag not in ("", "latest") else "Always"
-        return str(self._spec(container).get("imagePullPolicy") or default)
+        return str(self._pod.spec_of(container.name).get("imagePullPolicy") or default)
 
     # -- what is told ----------------------------------------------------------------------
 
@@ -371,10 +374,3 @@ class Starts(Loop):
         self, reason: str, message: str, container: SimContainer, *, warns: bool = True
     ) -> None:
         self._kubelet.recorder.send(self._pod, reason, message, container.name, warns=warns)
-
-    def _words(self, what: Failing, name: str = "") -> str | None:
-        return self._sim.failures.words(what, self._pod, name)
-
-    def _spec(self, container: SimContainer) -> dict[str, Any]:
-        lists = (self._pod.spec.get("initContainers") or (), self._pod.spec["containers"])
-        return next(c for each in lists for c in each if c["name"] == container.name)
