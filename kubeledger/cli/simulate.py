@@ -248,16 +248,12 @@ def _run(plan: Plan, directory: Path | None, out: Path | None) -> tuple[Counter[
 
 
 _HAPPENED = {
-    "lifecycle.PodAdmitted": "pods admitted",
-    "lifecycle.PodRejected": "pods refused",
-    "preemption.PodPreempted": "pods preempted",
-    "lifecycle.PodEvicted": "pods evicted",
-    "lifecycle.PodTerminated": "pods ended",
-    "lifecycle.ContainerKilled": "containers killed",
-    "lifecycle.ContainerRestarted": "containers restarted",
-    "images.ImageDeleted": "images removed",
+    "lifecycle.PodAdmitted": "pods admitted", "lifecycle.PodRejected": "pods refused",
+    "preemption.PodPreempted": "pods preempted", "lifecycle.PodEvicted": "pods evicted",
+    "lifecycle.PodTerminated": "pods ended", "lifecycle.ContainerKilled": "containers killed",
+    "lifecycle.ContainerRestarted": "containers restarted", "images.ImageDeleted": "images removed",
     "devicemanager.DevicesAllocated": "device allocations",
-}
+}  # fmt: skip
 
 
 def _print(plan: Plan, counts: Counter[str], added: int, *, quiet: bool, output: str) -> None:

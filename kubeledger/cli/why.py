@@ -43,14 +43,10 @@ _NAMESAKES_SHOWN = 2
 _LAST = regex(r", last [^)]*")
 _CHAINS = frozenset(
     {
-        "lifecycle.PodListed",
-        "lifecycle.PodStageFailed",
-        "lifecycle.ReasonReported",
-        "node.ConditionChanged",
-        "node.KubeletExited",
-        "node.Troubled",
+        "lifecycle.PodListed", "lifecycle.PodStageFailed", "lifecycle.ReasonReported",
+        "node.ConditionChanged", "node.KubeletExited", "node.Troubled",
     }
-)
+)  # fmt: skip
 """Kinds of steps whose text ends with the cause: the middle is cut out, if anything."""
 _ERROR = regex(r"\"?err(?:or)?\"?[=:]|failed to |[Ee]rror")
 _CIRCUMSTANCES = frozenset({"node.NodeObserved", "node.SettingsObserved"})

@@ -197,14 +197,9 @@ Groups = Sequence[tuple[int, Sequence[object]]]
 """Index of an entry of ``pods``, and its manifests."""
 
 _LISTS: dict[str, type[Model]] = {
-    "plugins": Plugin,
-    "claims": Claim,
-    "images": Image,
-    "pods": Pods,
-    "diskChanges": DiskChanges,
-    "failures": Failure,
-    "kubeletRestarts": Restart,
-}
+    "plugins": Plugin, "claims": Claim, "images": Image, "pods": Pods, "diskChanges": DiskChanges,
+    "failures": Failure, "kubeletRestarts": Restart,
+}  # fmt: skip
 _STAND_INS = {"kubeletVersion": "1.36.2", "duration": "100000h"}
 """For required values that are wrong, so that nothing else seems wrong because of them."""
 
