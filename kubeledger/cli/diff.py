@@ -14,6 +14,7 @@ from kubeledger.analyze.clock import parse_time
 from kubeledger.cli.options import (
     ledger_option,
     node_option,
+    option,
     output_option,
     reports_errors,
 )
@@ -37,9 +38,7 @@ _DIFFERENCE = 1
 @click.argument("b")
 @ledger_option
 @node_option
-@click.option(
-    "--exact", is_flag=True, help="Compare UIDs, container IDs and times of decisions, too."
-)
+@option("--exact", "Compare UIDs, container IDs and times of decisions, too.")
 @output_option("table", "json", "jsonl", "csv")
 @reports_errors
 def diff(a: str, b: str, ledger: Path, node: str | None, exact: bool, output: str) -> None:

@@ -16,6 +16,7 @@ from kubeledger.cli.options import (
     kinds_option,
     ledger_option,
     node_option,
+    option,
     output_file,
     pod_option,
     redact_options,
@@ -31,30 +32,28 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog="Example: kubeledger export --pod default/web --out web.ledger.jsonl")
-@click.option(
-    "--format",
-    "format_",
+@option(
+    "--format format_",
+    "jsonl: the ledger's own lines, as `verify`, `diff` and pytest read them. "
+    "cloudevents: CloudEvents 1.0 as JSON lines. parquet: a row for each record. perfetto: a "
+    "trace for ui.perfetto.dev.",
     type=click.Choice(["jsonl", "cloudevents", "parquet", "perfetto"]),
     default="jsonl",
     show_default=True,
-    help="jsonl: the ledger's own lines, as `verify`, `diff` and pytest read them. "
-    "cloudevents: CloudEvents 1.0 as JSON lines. parquet: a row for each record. perfetto: a "
-    "trace for ui.perfetto.dev.",
 )
-@click.option(
-    "--out",
+@option(
+    "--out FILE",
+    "Write this file, all of it or nothing; compressed if it ends with .zst. "
+    "Default: -, standard output.",
     type=output_file,
     default="-",
-    metavar="FILE",
-    help="Write this file, all of it or nothing; compressed if it ends with .zst. "
-    "Default: -, standard output.",
 )
 @ledger_option
 @node_option
 @pod_option
 @kinds_option
 @time_option("--since", "First time")
-@click.option("--until", metavar="TIME", help="Last time.")
+@option("--until TIME", "Last time.")
 @redact_options
 @reports_errors
 def export(

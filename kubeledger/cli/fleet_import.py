@@ -19,7 +19,7 @@ from kubeledger.cli.fleet_options import (
     print_summary,
     watched_run,
 )
-from kubeledger.cli.options import output_option, reports_errors
+from kubeledger.cli.options import option, output_option, reports_errors
 from kubeledger.cli.output import counted, write_rows
 from kubeledger.cli.screen import terminal_width
 from kubeledger.model.errors import BadQuestionError
@@ -45,7 +45,7 @@ _NEVER = {"admissible", "match", "inferred"}
 
 @click.command(epilog="Example: kubeledger fleet verify --lake /data/lake")
 @lake_option
-@click.option("--all", "all_", is_flag=True, help="Also nodes that these rules have verified.")
+@option("--all all_", "Also nodes that these rules have verified.")
 @engine_options
 @output_option("table", "json", "jsonl", "csv")
 @reports_errors
@@ -113,20 +113,15 @@ _COLUMNS = (
 )
 @click.argument("sources", nargs=-1, metavar="SOURCE...")
 @lake_option
-@click.option(
-    "--from", "from_", metavar="FILE", help="Read more sources from a file, one a line; -."
-)
-@click.option("--cluster", metavar="NAME", help="Cluster of the nodes.")
-@click.option("--pool", metavar="NAME", help="Pool of the nodes, where they do not name it.")
-@click.option(
-    "--node", "name", metavar="NAME", help="Node of all sources; its key if there is one."
-)
-@click.option("--kubelet-version", metavar="VERSION", help="Version of their kubelets.")
-@click.option("--year", type=int, help="Year of the first log line; klog writes none.")
-@click.option(
-    "--shard",
-    metavar="I/N",
-    help="Take in only the I-th of N parts of the sources, 0/4 to 3/4: for jobs that share them.",
+@option("--from from_ FILE", "Read more sources from a file, one a line; -.")
+@option("--cluster NAME", "Cluster of the nodes.")
+@option("--pool NAME", "Pool of the nodes, where they do not name it.")
+@option("--node name NAME", "Node of all sources; its key if there is one.")
+@option("--kubelet-version VERSION", "Version of their kubelets.")
+@option("--year", "Year of the first log line; klog writes none.", type=int)
+@option(
+    "--shard I/N",
+    "Take in only the I-th of N parts of the sources, 0/4 to 3/4: for jobs that share them.",
 )
 @engine_options
 @output_option("table", "json", "jsonl", "csv")
@@ -225,12 +220,11 @@ _COMPACT_COLUMNS = ("what", "files", "bytes")
 
 @click.command(epilog="Example: kubeledger fleet compact --lake s3://bucket/lake")
 @lake_option
-@click.option(
-    "--older-than",
+@option(
+    "--older-than D",
+    "Remove what killed imports left, once it is older than this; no import may take longer.",
     default="24h",
     show_default=True,
-    metavar="D",
-    help="Remove what killed imports left, once it is older than this; no import may take longer.",
 )
 @output_option("table", "json", "jsonl", "csv")
 @reports_errors
@@ -285,8 +279,8 @@ _REPAIR_COLUMNS = ("what", "outcome", "reason", "advice")
 @click.command(epilog="Example: kubeledger fleet repair --lake /data/lake")
 @click.argument("nodes", nargs=-1, metavar="[NODE...]")
 @lake_option
-@click.option("--partly", is_flag=True, help="Do without sources that are gone or changed by now.")
-@click.option("--check", is_flag=True, help="Only list what is damaged or gone; change nothing.")
+@option("--partly", "Do without sources that are gone or changed by now.")
+@option("--check", "Only list what is damaged or gone; change nothing.")
 @engine_options
 @output_option("table", "json", "jsonl", "csv")
 @reports_errors

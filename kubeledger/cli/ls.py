@@ -18,6 +18,7 @@ from kubeledger.cli.options import (
     kinds_option,
     ledger_option,
     node_option,
+    option,
     output_option,
     pod_option,
     reports_errors,
@@ -48,14 +49,12 @@ _NS_PER_DAY = 24 * 3600 * NS_PER_S
 @ledger_option
 @node_option
 @pod_option
-@click.option(
-    "--container", metavar="NAME", shell_complete=complete_containers, help="Name of a container."
-)
+@option("--container NAME", "Name of a container.", shell_complete=complete_containers)
 @kinds_option
 @time_option("--since", "First time")
-@click.option("--until", metavar="TIME", help="Last time.")
-@click.option("-f", "--follow", is_flag=True, help="Go on with the records that are appended.")
-@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="No more than N records.")
+@option("--until TIME", "Last time.")
+@option("-f --follow", "Go on with the records that are appended.")
+@option("--limit N", "No more than N records.", type=click.IntRange(min=0))
 @output_option("table", "wide", "json", "jsonl", "csv")
 @reports_errors
 def ls(

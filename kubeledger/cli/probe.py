@@ -16,6 +16,7 @@ from kubeledger.cli.options import (
     kubelet_options,
     ledger_option,
     node_option,
+    option,
     output_option,
     reports_errors,
 )
@@ -36,33 +37,29 @@ _SILENCE_S = 10
 
 @click.command(epilog="Example: kubeledger probe default/web --kubelet https://10.0.0.4:10250")
 @click.argument("target", metavar="NS/POD[/CONTAINER]", shell_complete=complete_probed)
-@click.option("--pods", metavar="FILE|URL", help="Pod list that has the pod; - is standard input.")
+@option("--pods FILE|URL", "Pod list that has the pod; - is standard input.")
 @kubelet_options
 @ledger_option
 @node_option
-@click.option("--kubelet-version", metavar="V", help="Default: that of the ledger or --kubelet.")
-@click.option("--address", metavar="IP", help="Probe this instead of the pod's IP.")
-@click.option(
-    "--probe",
-    "probe_types",
+@option("--kubelet-version V", "Default: that of the ledger or --kubelet.")
+@option("--address IP", "Probe this instead of the pod's IP.")
+@option(
+    "--probe probe_types",
+    "Only this; may be repeated. Default: all.",
     multiple=True,
     type=click.Choice(("startup", "readiness", "liveness")),
-    help="Only this; may be repeated. Default: all.",
 )
-@click.option(
-    "--repeat",
+@option(
+    "--repeat N",
+    "How often to make each probe.",
     type=click.IntRange(1, _REPEAT_MAX),
     default=1,
     show_default=True,
-    metavar="N",
-    help="How often to make each probe.",
 )
-@click.option(
-    "--period",
-    "period_s",
+@option(
+    "--period period_s SECONDS",
+    "Time between executions. Default: the probe's period.",
     type=Seconds(min=0),
-    metavar="SECONDS",
-    help="Time between executions. Default: the probe's period.",
 )
 @output_option("table", "json")
 @reports_errors

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from kubeledger.cli.files import warn_of_readers
-from kubeledger.cli.options import Seconds, kubelet_options, ledger_option, reports_errors
+from kubeledger.cli.options import Seconds, kubelet_options, ledger_option, option, reports_errors
 from kubeledger.cli.output import counted, printable
 from kubeledger.cli.service import give_back_freed, metrics_option, served, until_stopped
 
@@ -40,30 +40,20 @@ _path = click.Path(path_type=Path)
 
 @click.command(epilog="Example: kubeledger record --log /var/log/kubelet.log")
 @ledger_option
-@click.option("--node", metavar="NAME", help="Name of this node.  [default: its host name]")
-@click.option("--log", type=_path, metavar="FILE", help="The kubelet's log; rotation is followed.")
-@click.option("--journal", type=_path, metavar="DIR", help="Journald's directory, or the root /.")
-@click.option(
-    "--unit", "units", multiple=True, metavar="UNIT", help="The kubelet's unit, if unusual."
-)
-@click.option("--since", default="-1h", metavar="TIME", help="Oldest entry that is read.")
-@click.option("--kernel", type=_path, metavar="FILE", help="/dev/kmsg, where there is no journal.")
+@option("--node NAME", "Name of this node.  [default: its host name]")
+@option("--log FILE", "The kubelet's log; rotation is followed.", type=_path)
+@option("--journal DIR", "Journald's directory, or the root /.", type=_path)
+@option("--unit units UNIT", "The kubelet's unit, if unusual.", multiple=True)
+@option("--since TIME", "Oldest entry that is read.", default="-1h")
+@option("--kernel FILE", "/dev/kmsg, where there is no journal.", type=_path)
 @kubelet_options
-@click.option(
-    "--state", type=_path, metavar="DIR", help="The kubelet's directory, for state files."
-)
-@click.option("--pod-resources", type=_path, metavar="SOCKET", help="[default: below --state]")
-@click.option("--cgroups", type=_path, metavar="DIR", help="Mount point of the cgroup file system.")
-@click.option(
-    "--keep",
-    "keep_days",
-    type=click.IntRange(2),
-    metavar="DAYS",
-    help="Drop records older than that.",
-)
-@click.option("--ship", metavar="URL", help="Store sealed segments there, as `ship` does.")
+@option("--state DIR", "The kubelet's directory, for state files.", type=_path)
+@option("--pod-resources SOCKET", "[default: below --state]", type=_path)
+@option("--cgroups DIR", "Mount point of the cgroup file system.", type=_path)
+@option("--keep keep_days DAYS", "Drop records older than that.", type=click.IntRange(2))
+@option("--ship URL", "Store sealed segments there, as `ship` does.")
 @metrics_option()
-@click.option("--once", is_flag=True, help="Record what there is, and stop.")
+@option("--once", "Record what there is, and stop.")
 @reports_errors
 def record(
     ledger: Path,
@@ -230,18 +220,14 @@ _LEFT_OUT = 1
     epilog="Example: kubeledger ship --ledger /var/lib/kubeledger --to s3://bucket/nodes"
 )
 @ledger_option
-@click.option(
-    "--to", "url", required=True, metavar="URL", help="A directory, s3://, gs:// or az://."
-)
-@click.option("--once", is_flag=True, help="Store what is sealed now, and end.")
-@click.option(
-    "--every",
-    "look_s",
+@option("--to url URL", "A directory, s3://, gs:// or az://.", required=True)
+@option("--once", "Store what is sealed now, and end.")
+@option(
+    "--every look_s SECONDS",
+    "How often to check for sealed segments.",
     type=Seconds(min=0.1, max=240),
     default=30.0,
     show_default=True,
-    metavar="SECONDS",
-    help="How often to check for sealed segments.",
 )
 @metrics_option()
 @reports_errors
@@ -318,14 +304,12 @@ def _print(shipment: Shipment) -> None:
 
 @click.command(epilog="Example: kubeledger restore --from s3://bucket/nodes/node-a --ledger back")
 @ledger_option
-@click.option(
-    "--from",
-    "url",
+@option(
+    "--from url URL",
+    "What was shipped to, or what is below it: URL/NODE, URL/NODE/ID.",
     required=True,
-    metavar="URL",
-    help="What was shipped to, or what is below it: URL/NODE, URL/NODE/ID.",
 )
-@click.option("--node", metavar="NAME", help="Only the ledger of this node.")
+@option("--node NAME", "Only the ledger of this node.")
 @reports_errors
 def restore(ledger: Path, url: str, node: str | None) -> None:
     """Make a new ledger of what `ship` stored, and prove every byte of it.

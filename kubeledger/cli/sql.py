@@ -16,6 +16,7 @@ from kubeledger.cli.complete import Complete, complete_queries
 from kubeledger.cli.options import (
     ledger_option,
     memory_option,
+    option,
     options_as,
     output_option,
     reports_errors,
@@ -53,16 +54,12 @@ def asking_options(complete: Complete) -> Callable[[Callable[..., None]], Callab
     options = (
         click.argument("query", required=False),
         output_option("table", "wide", "json", "jsonl", "csv"),
-        click.option("--list", "list_", is_flag=True, help="List the shipped queries."),
-        click.option(
-            "--run", "run_", metavar="NAME", shell_complete=complete, help="Run a shipped query."
-        ),
-        click.option(
-            "--param",
-            "params",
+        option("--list list_", "List the shipped queries."),
+        option("--run run_ NAME", "Run a shipped query.", shell_complete=complete),
+        option(
+            "--param params NAME=VALUE",
+            "Value of a $NAME in the query. May be given several times.",
             multiple=True,
-            metavar="NAME=VALUE",
-            help="Value of a $NAME in the query. May be given several times.",
         ),
         timeout_option,
         memory_option,

@@ -14,6 +14,7 @@ from kubeledger.cli.options import (
     Seconds,
     ledger_option,
     node_option,
+    option,
     output_file,
     output_option,
     reports_errors,
@@ -37,34 +38,22 @@ _UNVERIFIED = 5
 @click.argument("sources", nargs=-1, metavar="[SOURCE]...")
 @ledger_option
 @node_option
-@click.option(
-    "--strict",
-    is_flag=True,
-    help="Exit with 5 when decisions could not be verified or sources contradict each other.",
+@option(
+    "--strict", "Exit with 5 when decisions could not be verified or sources contradict each other."
 )
-@click.option(
-    "--junit",
+@option(
+    "--junit FILE",
+    "Also write the findings as JUnit XML; - writes it to standard output, and nothing else.",
     type=output_file,
-    metavar="FILE",
-    help="Also write the findings as JUnit XML; - writes it to standard output, and nothing else.",
 )
-@click.option(
-    "--all", "all_", is_flag=True, help="List every decision in the table, not only what is wrong."
-)
-@click.option(
-    "-f",
-    "--follow",
-    is_flag=True,
-    help="Go on with what is appended: say what is wrong as soon as it is settled.",
-)
-@click.option(
-    "--settle",
-    "settle_s",
+@option("--all all_", "List every decision in the table, not only what is wrong.")
+@option("-f --follow", "Go on with what is appended: say what is wrong as soon as it is settled.")
+@option(
+    "--settle settle_s SECONDS",
+    "With --follow: seconds after which no later record changes a verdict.",
     type=Seconds(min=0),
     default=5.0,
     show_default=True,
-    metavar="SECONDS",
-    help="With --follow: seconds after which no later record changes a verdict.",
 )
 @metrics_option("With --follow: serve /metrics, /healthz, /readyz.")
 @output_option("table", "wide", "json", "jsonl", "csv")

@@ -22,6 +22,7 @@ from kubeledger.cli.options import (
     instant,
     ledger_option,
     node_option,
+    option,
     output_option,
     reports_errors,
     time_option,
@@ -358,7 +359,7 @@ def _piece(piece: Piece) -> Iterator[str]:
 @ledger_option
 @node_option
 @time_option("--at", "As of then", default="Default: the end.")
-@click.option("--full", is_flag=True, help="All steps, reasons, evidence and decisions.")
+@option("--full", "All steps, reasons, evidence and decisions.")
 @output_option("table", "json")
 @reports_errors
 def why(
