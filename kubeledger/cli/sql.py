@@ -211,27 +211,19 @@ A query may span lines and ends with a semicolon."""
 Show = Callable[[str, dict[str, str] | dict[str, str | None]], None]
 
 
-class Shell:
+class Shell(NamedTuple):
     """Reads queries line by line and shows their answers.
 
-    Args:
+    Attributes:
         show: runs a query with parameters and prints its rows.
         ask: prints a prompt and returns a line; raises EOFError at the end.
     """
 
-    def __init__(
-        self,
-        show: Show,
-        span: Span,
-        views: Mapping[str, View],
-        library: Mapping[str, ShippedQuery],
-        ask: Callable[[str], str] = input,
-    ) -> None:
-        self._show = show
-        self._span = span
-        self._views = views
-        self._library = library
-        self._ask = ask
+    show: Show
+    span: Span
+    views: Mapping[str, View]
+    library: Mapping[str, ShippedQuery]
+    ask: Callable[[str], str] = input
 
     def run(self) -> None:
         """Until `.quit` or the end of input; errors are shown and forgotten."""
@@ -242,7 +234,7 @@ class Shell:
                     if statement.startswith("."):
                         self._command(statement)
                     else:
-                        self._show(statement, {})
+                        self.show(statement, {})
                 except KubeledgerError as error:
                     click.echo(printable(f"error: {error}"), err=True)
                 except KeyboardInterrupt:
@@ -252,7 +244,7 @@ class Shell:
         lines: list[str] = []
         while True:
             try:
-                line = self._ask("   ...> " if lines else "kubeledger> ")
+                line = self.ask("   ...> " if lines else "kubeledger> ")
             except EOFError:
                 click.echo()
                 return
@@ -277,12 +269,12 @@ class Shell:
             case ".help":
                 click.echo(_HELP)
             case ".tables":
-                write_wrapped(("view", "rows"), [(v.name, v.doc) for v in self._views.values()])
+                write_wrapped(("view", "rows"), [(v.name, v.doc) for v in self.views.values()])
             case ".schema":
-                _schema(self._views, words)
+                _schema(self.views, words)
             case ".queries":
                 write_wrapped(
-                    ("query", "question"), [(q.name, q.title) for q in self._library.values()]
+                    ("query", "question"), [(q.name, q.title) for q in self.library.values()]
                 )
             case ".run":
                 self._run(words)
@@ -294,8 +286,8 @@ class Shell:
 
         if not words:
             raise BadQuestionError("which query?", advice="`.queries` lists them")
-        shipped = find_query(words[0], self._library)
-        self._show(shipped.sql, bound(shipped, named(tuple(words[1:])), self._span))
+        shipped = find_query(words[0], self.library)
+        self.show(shipped.sql, bound(shipped, named(tuple(words[1:])), self.span))
 
 
 def _schema(views: Mapping[str, View], words: list[str]) -> None:
