@@ -329,14 +329,8 @@ def _note(
     at = (*path, *steps)
     if kind == FAULT:
         above = at[: len(at) - len(context["at"])]
-        problems.note(
-            (
-                at,
-                context["message"],
-                context["advice"],
-                *((*above, *other) for other in context["other"]),
-            )
-        )
+        others = ((*above, *other) for other in context["other"])
+        problems.note((at, context["message"], context["advice"], *others))
     elif kind == "missing":
         problems.add(at, "is missing", f"add `{steps[-1]}: ...`")
     elif kind == "extra_forbidden":
