@@ -153,11 +153,10 @@ def same(
     rule: str = "",
 ) -> Judgement:
     """Judge a decision on which all worlds agree; arguments as in :class:`Ruling`."""
-    seqs = tuple(inputs)
-    ruling = Ruling(
-        allowed=allowed, why=why, expected=expected, inputs=seqs, certain=certain, rule=rule
-    )
-    return judge([ruling])
+    return Judgement(
+        verdict="match" if allowed else "impossible", why=why, expected=expected,
+        inputs=tuple(dict.fromkeys(inputs)), certain=certain and not allowed, rule=rule,
+    )  # fmt: skip
 
 
 def open_to(assumes: str, *, denied: str, inputs: Sequence[int] = ()) -> Judgement:

@@ -194,6 +194,7 @@ class Container(msgspec.Struct):
         is_first: no instance came before the first of ``instances``, as far as is known.
         was_inherited: the newest was there before this kubelet process.
         held_ns: when a sync last held a start back.
+        turns: (<= 4,) the last events that told of a creation or a start.
     """
 
     key: str
@@ -204,6 +205,7 @@ class Container(msgspec.Struct):
     shown: int = 0
     was_inherited: bool = False
     held_ns: int | None = None
+    turns: list[Record] = []
 
     def at(self, back: int) -> Instance | None:
         """The newest instance (0), the one before (1), and so on; None where none was shown."""

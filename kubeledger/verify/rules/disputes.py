@@ -392,13 +392,11 @@ class SafetyVerifier(Verifier):
         return dict.fromkeys(TAKES, self._take)
 
     def _take(self, record: Record, body: Any, state: NodeState) -> None:  # noqa: ANN401 - any body
-        process, coverage = self.context.process, self.context.coverage
+        coverage = self.context.coverage
         for each in self._safety.take(record):
-            until_ns = min(record.ts_ns, coverage.last_line_ns)
-            since_ns = until_ns if process is None else process.started_ns
-            lost = since_ns < until_ns and coverage.missing(since_ns, until_ns) is not None
-            if each.invariant == "more_devices_than_exist" and lost:
-                continue  # a plugin may have registered others
+            since_ns, until_ns = each.lost_since_ns, min(each.ts_ns, coverage.last_line_ns)
+            if since_ns is not None and coverage.missing(since_ns, until_ns) is not None:
+                continue
             self.context.pending.add(
                 Violation(
                     ts_ns=each.ts_ns,
