@@ -264,9 +264,8 @@ class SourceDisputes(Verifier):
         if body.exit_code is not None and body.container is not None:
             subject = subject_of(body)
             self._died[subject] = body.container_id
-            value = (body.container_id, str(body.exit_code))
-            account = f"container {body.container_id} ended with {body.exit_code}"
-            self._sources.note_change(_row("exit code", subject, value, record, account))
+            change = _exit_row(subject, body.container_id, body.exit_code, record)
+            self._sources.note_change(change)
 
     def _container_killed(self, record: Record, body: ContainerKilled, _: NodeState) -> None:
         probe, _sep, of_probe = (body.reason or "").partition("_")
@@ -299,10 +298,8 @@ class SourceDisputes(Verifier):
         is_known = shown.shown.get("reason") != "ContainerStatusUnknown"
         is_last = shown.container_id == self._died.get(subject)
         if shown.state == "terminated" and is_known and is_last:
-            exit_code = str(shown.shown.get("exitCode"))
-            account = f"container {shown.container_id} ended with {exit_code}"
-            value = (shown.container_id, exit_code)
-            self._show(_row("exit code", subject, value, record, account))
+            exit_code = shown.shown.get("exitCode")
+            self._show(_exit_row(subject, shown.container_id, exit_code, record))
 
     def _kubelet_started(self, record: Record, body: KubeletStarted, _: NodeState) -> None:
         """Another process may find another machine."""
@@ -333,6 +330,11 @@ class SourceDisputes(Verifier):
 
 def _row(kind: str, subject: str, value: Parts, record: Record, account: str) -> Row[Parts]:
     return Row(kind, subject, value, record.seq, record.ts_ns, account)
+
+
+def _exit_row(subject: str, container_id: str, code: object, record: Record) -> Row[Parts]:
+    account = f"container {container_id} ended with {code}"
+    return _row("exit code", subject, (container_id, str(code)), record, account)
 
 
 def _lines(
