@@ -54,23 +54,15 @@ class OfPod(Protocol):
     def pod_uid(self) -> str | None: ...
 
 
-class OfContainer(OfPod, Protocol):
-    """A body about one container, or (``container`` None) about one of a pod."""
-
-    @property
-    def container(self) -> str | None: ...
-
-
 def key_for(state: NodeState, body: OfPod) -> str:
     """The key under which the node's state keeps the pod that a body is about."""
     return key_of(state.lifecycle, body.pod_uid, body.namespace, body.pod) or ""
 
 
-def subject_of(body: OfContainer) -> str:
-    """The subject of a finding about a container, as ``why`` takes it."""
-    if body.container is None:
-        return f"pod/{body.namespace}/{body.pod}"
-    return f"container/{body.namespace}/{body.pod}/{body.container}"
+def subject_of(body: OfPod) -> str:
+    """The subject of a finding about a container, or else a pod, as ``why`` takes it."""
+    pod, container = f"{body.namespace}/{body.pod}", getattr(body, "container", None)
+    return f"pod/{pod}" if container is None else f"container/{pod}/{container}"
 
 
 _SHOWN_NS: Final = 60 * NS_PER_S
@@ -257,7 +249,7 @@ class Causes:
         if len(self._bodies) > _CAUSES_MAX:
             del self._bodies[next(iter(self._bodies))]
 
-    def judge(self, record: Record, body: OfContainer) -> Judgement | None:
+    def judge(self, record: Record, body: OfPod) -> Judgement | None:
         """The judgement of a decision about another one than its cause; None for the same."""
         cause = self._bodies.get(record.cause or 0)
         names = {} if cause is None else _names(cause)

@@ -190,9 +190,7 @@ class Starts(RuleVerifier):
                 why = "a pod has ended, and a container of it runs on"
                 ran = seq, f"container {run.name} ran until {format_ts(until_ns)}"
                 sides = (record.seq, "the pod is terminated"), ran
-                self.context.contradict(
-                    record.ts_ns, f"pod/{body.namespace}/{body.pod}", why, *sides
-                )
+                self.context.contradict(record.ts_ns, subject_of(body), why, *sides)
         self._over.setdefault(key, record)
         self._gone(key)
 
@@ -299,17 +297,12 @@ class Starts(RuleVerifier):
             if until_ns or untold:
                 why = f"two instances of container {body.container} run at once"
                 name = f"container {(run.container_id or '')[:12]}"
-                says = f"{name} ran until {format_ts(until_ns)}"
-                first = (instance.started_seq or 0, f"{name} runs, and nothing tells of its end")
-                self.context.contradict(
-                    record.ts_ns,
-                    subject_of(body),
-                    why,
-                    first if untold else (seq, says),
-                    (record.seq, f"container {body.container_id[:12]} runs"),
-                    by_absence=untold,
-                    kind=record.kind,
-                )
+                first = (seq, f"{name} ran until {format_ts(until_ns)}")
+                if untold:
+                    first = instance.started_seq or 0, f"{name} runs, and nothing tells of its end"
+                sides = first, (record.seq, f"container {body.container_id[:12]} runs")
+                at_ns, about, kind = record.ts_ns, subject_of(body), record.kind
+                self.context.contradict(at_ns, about, why, *sides, by_absence=untold, kind=kind)
 
     def _is_end_untold(
         self, record: Record, body: ContainerStarted, run: ContainerRun, begun_ns: int
@@ -408,9 +401,8 @@ class Starts(RuleVerifier):
         if created.ts_ns > started.ts_ns + RELIST_NS and lost is None:
             why = "a container is started before it is created"
             sides = (started.seq, "it is started"), (created.seq, "it is created")
-            self.context.contradict(
-                record.ts_ns, subject_of(body), why, *sides, by_absence=True, kind=record.kind
-            )
+            at_ns, about, kind = record.ts_ns, subject_of(body), record.kind
+            self.context.contradict(at_ns, about, why, *sides, by_absence=True, kind=kind)
 
     def _failed(self, record: Record, body: OfPod, key: str) -> None:
         """A start that the back-off let through, and counted, did not succeed."""
