@@ -171,7 +171,7 @@ class SourceDisputes(Verifier):
             self.context.contradict(reading.ts_ns, subject, why, *sides, by_absence=is_guess)
 
     def _pod_rejected(self, record: Record, body: PodRejected, _: NodeState) -> None:
-        subject = f"pod/{body.namespace}/{body.pod}"
+        subject = subject_of(body)
         value = (body.reason, STATUS_PREFIX.sub("", body.message).rstrip())
         change = _row("refusal", subject, value, record, f"{body.reason}: {body.message}")
         rows = [*_lines("refusal", subject, record, ENDS, _end_of)]

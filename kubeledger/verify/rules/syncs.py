@@ -123,16 +123,15 @@ class SyncVerifier(RuleVerifier):
             ContainerDied: self._died,
             ContainerKilled: self._killed,
             ContainerStarted: self._started,
-            KubeletStarted: self._kubelet_started,
+            KubeletStarted: lambda record, body, state: self._pods.clear(),
             PodListed: self._listed,
-            NodeTroubled: self._troubled,
+            NodeTroubled: lambda record, body, state: self.context.debts.defer(
+                _SYNC, due_ns=self._due_ns(record.ts_ns)
+            ),
             PodConfigChanged: self._config_changed,
         }
 
     # -- pods --------------------------------------------------------------------------------
-
-    def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
-        self._pods.clear()
 
     def _forget(self, key: str) -> None:
         self._pods.pop(key, None)
@@ -186,9 +185,6 @@ class SyncVerifier(RuleVerifier):
         if body.pod is not None and getattr(body, "object_kind", "Pod") == "Pod":
             whole = (_SYNC, key_for(state, body), *filter(None, [body.container]))
             self.context.debts.defer(*whole, due_ns=self._due_ns(record.ts_ns))
-
-    def _troubled(self, record: Record, body: NodeTroubled, state: NodeState) -> None:
-        self.context.debts.defer(_SYNC, due_ns=self._due_ns(record.ts_ns))
 
     def _due_ns(self, from_ns: int) -> int:
         policy = policy_of(self.context)
