@@ -229,8 +229,7 @@ class VerifyContext:
     @property
     def recorded_profile(self) -> KubeletProfile | None:
         """Rules of the kubelet that ran, without the variant."""
-        gates = self.settings.as_recorded().get("featureGates")
-        return profile_of(self._recorded_version, gates)
+        return profile_of(self._recorded_version, self.settings.as_recorded().get("featureGates"))
 
     @property
     def missing_profile(self) -> str:

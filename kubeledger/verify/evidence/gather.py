@@ -109,8 +109,7 @@ def gather(
             if entry.other is not None:
                 uid, namespace, pod = entry.other
                 key = uid or name_key(namespace, pod)
-                last = found.preempted_for.get(key, 0)
-                found.preempted_for[key] = max(last, entry.ts_ns)
+                found.preempted_for[key] = max(found.preempted_for.get(key, 0), entry.ts_ns)
     terminations = found.terminations or not coverage.is_of_log
     around = Surroundings(processes, iterations, coverage, specs, found.configured, terminations)
     for key, (full_name, pod_uid, own) in by_key.items():

@@ -241,8 +241,7 @@ class PodRegister:
         if versions and versions[-1].raw == listed.raw:
             return
         if not versions:
-            name = f"{body.namespace}/{body.pod}"
-            self._names.setdefault(name, []).append((ts_ns, key))
+            self._names.setdefault(f"{body.namespace}/{body.pod}", []).append((ts_ns, key))
         versions.append(listed)
 
     def _listed(self, seq: int, ts_ns: int, body: PodListed) -> ListedPod:

@@ -84,8 +84,7 @@ class Timeline:
         found = entry_of(record)
         if found is not None:
             (uid, namespace, name), entry = found
-            of_name = self._entries.setdefault(f"{namespace}/{name}", {})
-            of_name.setdefault(uid, []).append(entry)
+            self._entries.setdefault(f"{namespace}/{name}", {}).setdefault(uid, []).append(entry)
 
     def forget(self, before_ns: int) -> set[str]:
         """Nobody asks for earlier times: what another state took the place of by then goes.

@@ -109,8 +109,7 @@ class Times:
     def note(self, record: Record) -> None:
         body, ts_ns = record.body, record.ts_ns
         if isinstance(body, ClockStepped):
-            back_ns = body.from_ts_ns - body.to_ts_ns
-            self._steps.append((ts_ns, back_ns, record.seq, self._since_ns))
+            self._steps.append((ts_ns, body.from_ts_ns - body.to_ts_ns, record.seq, self._since_ns))
             self._since_ns = ts_ns
         elif isinstance(body, ContainerDied | ContainerStarted):
             self._since_ns = min(self._since_ns or ts_ns, ts_ns)
@@ -187,8 +186,7 @@ class Times:
                 known.append((told.ts_ns, late_ns))
                 by_lists.append(told)
             if late_ns > RELIST_NS:
-                end_ns = told.ts_ns + _AROUND_NS
-                spans.append((told.ts_ns - late_ns - _AROUND_NS, end_ns, late_ns))
+                spans.append((told.ts_ns - late_ns - _AROUND_NS, told.ts_ns + _AROUND_NS, late_ns))
         self._find_apart(known)
         self._find_early(known, by_lists)
         self._late = _most(sorted(spans))

@@ -301,8 +301,7 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
     def take(self, record: Record, holder: Holder, value: V) -> None:
         """A container has it from now on."""
         by_file = getattr(record.body, "told_by", "log") == "state_file"
-        read_ns = record.ts_ns if by_file else None
-        self.held[holder] = Assignment(value, record.seq, read_ns)
+        self.held[holder] = Assignment(value, record.seq, record.ts_ns if by_file else None)
         self._note_change(holder, value, record)
 
     def lose(self, record: Record, holder: Holder) -> None:

@@ -277,8 +277,7 @@ def _as_created(pod: Pod) -> Pod:
     if pod.status is None:
         return pod
     bare = {"container_statuses": None, "init_container_statuses": None}
-    status = replace(pod.status, **bare)
-    return replace(pod, status=status)
+    return replace(pod, status=replace(pod.status, **bare))
 
 
 def union(sets: Iterable[CPUSet]) -> CPUSet:

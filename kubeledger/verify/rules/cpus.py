@@ -262,8 +262,7 @@ class CpuVerifier(CpuTable):
             more = "" if told is not None else f": {body.error}"
             return same(True, why + more, inputs=seqs)
         says_all = told is not None and (told[0] is None) != self.facts.cpu_shortage_names_numbers
-        is_recorded = self.context.variant == RECORDED
-        if told is not None and says_all and asked in counts and is_recorded:
+        if told is not None and says_all and asked in counts and self.context.variant == RECORDED:
             maybe = [h for h in self.held if not self.surely_has(h, record.ts_ns)]
             unlogged = self.unlogged(state, but=holder)
             least = 0 if unlogged is None else free.bit_count() - sum(unlogged)
@@ -312,8 +311,7 @@ class CpuVerifier(CpuTable):
         errors = state_errors(policy, pool, self.contents())
         said = next((error for error in errors if error in body.error), None)
         why = f"cpu_manager_state does not fit: {said or errors[0]}" if errors else "the file fits"
-        expected = {"error": said or next(iter(errors), None)}
-        return same(said is not None, why, expected=expected)
+        return same(said is not None, why, expected={"error": said or next(iter(errors), None)})
 
     def _judge_unread(self, error: str) -> Judgement:
         """A file that could not be read, or that another policy wrote."""

@@ -165,8 +165,7 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
 
     def _reserves(self) -> Reserves | None:
         """What a variant keeps of the NUMA nodes; None where it is as recorded."""
-        context = self.context
-        return reserves_of(context.settings.get(_RESERVED)) if self.is_varied else None
+        return reserves_of(self.context.settings.get(_RESERVED)) if self.is_varied else None
 
     @property
     def is_varied(self) -> bool:

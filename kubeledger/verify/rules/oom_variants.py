@@ -305,6 +305,5 @@ def _kills_all(profile: KubeletProfile | None, settings: Settings) -> bool | Non
     """Whether the kernel is asked to kill all processes of a container; None: not known."""
     if profile is None:
         return None
-    single = settings.get("singleProcessOOMKill")
     # Where nobody set it the kubelet takes false, with cgroup v2.
-    return kills_all_processes(profile.cgroups, single is True)
+    return kills_all_processes(profile.cgroups, settings.get("singleProcessOOMKill") is True)

@@ -286,8 +286,7 @@ class Change(NamedTuple):
         if differ:
             recorded = (f"{n} {getattr(self.body, n)} instead of {expected[n]}" for n in differ)
             why = f"{why}; recorded is {', '.join(recorded)}"
-        ruling = self._denied(world, why)
-        return Case(state, replace(ruling, allowed=not differ, expected=expected))
+        return Case(state, replace(self._denied(world, why), allowed=not differ, expected=expected))
 
     def _denied(self, world: World[State], why: str) -> Ruling:
         return Ruling(allowed=False, why=why, assumes=world.assumes, inputs=self._inputs)
@@ -386,7 +385,6 @@ class Change(NamedTuple):
                 expected = (SAYS[state.was] if state.was else None, SAYS[state.cached])
                 fits = body.run in (None, state.ticks) or state.at_least
                 if expected == (body.from_result, body.to_result) and fits:
-                    assumes = (*world.assumes, lost)
-                    ruling = replace(denied, allowed=True, why="", assumes=assumes)
+                    ruling = replace(denied, allowed=True, why="", assumes=(*world.assumes, lost))
                     cases.append(Case(state._replace(was=None), ruling))
         return cases

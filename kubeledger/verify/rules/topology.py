@@ -159,8 +159,7 @@ class Affinities(DeviceTable):
         options = context.settings.get(_OPTIONS)
         given = options.items() if isinstance(options, dict) else ()
         try:
-            texts = {name: str(value) for name, value in given}
-            read = policy_options(texts, profile.topology)
+            read = policy_options({name: str(value) for name, value in given}, profile.topology)
         except ConfigurationError:
             return False
         return len(policy.numa_nodes) <= read.max_allowable_numa_nodes

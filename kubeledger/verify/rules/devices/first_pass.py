@@ -229,8 +229,7 @@ class FirstPass:
         A checkpoint does, and so does what its containers did: that a pod was released may
         stand in a line that was lost.
         """
-        alive = lived(self._context, holder[0], when[0])
-        return alive or self.still_holds(holder, devices, when)
+        return lived(self._context, holder[0], when[0]) or self.still_holds(holder, devices, when)
 
     def may_change(self, pod: str, when: When, until: When) -> bool:
         """Whether what a pod holds may have changed in between: it was released, or a restart."""

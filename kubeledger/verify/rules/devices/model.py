@@ -112,8 +112,7 @@ class DeviceTable(RuleVerifier):
 
         ``own``: the result of a merge that must not count for itself.
         """
-        reported = state.machine.numa_nodes or self.first_pass.numa_nodes
-        nodes = reported or self.first_pass.voted(own)
+        nodes = state.machine.numa_nodes or self.first_pass.numa_nodes or self.first_pass.voted(own)
         return nodes if nodes and all(0 <= node < BITS_MAX for node in nodes) else None
 
     def evidence(self, record: Record, state: NodeState, holder: Holder) -> Evidence | Judgement:
@@ -225,8 +224,7 @@ class DeviceTable(RuleVerifier):
             expected = dict(zip(("pod_uid", "container", "resource"), caused.holder, strict=True))
             why = f"the request was of container {caused.holder[1]} of pod {caused.holder[0]}"
             return same(False, why, expected=expected, inputs=[caused.seq])
-        listed = self.pod(record)
-        if (wrong := misnamed(record, listed)) is not None:
+        if (wrong := misnamed(record, self.pod(record))) is not None:
             return wrong
         asked = self._request_of(holder)
         limit = limits[0] if limits else 0
@@ -383,8 +381,7 @@ class DeviceTable(RuleVerifier):
             there = body.available + len(evidence.reuse)
             if (body.hints_requested, body.hints_available) != (evidence.required, there):
                 why = f"the line about hints counts {body.hints_available} devices, not {there}"
-                expected = {"hints_requested": None, "hints_available": None}
-                return same(False, why, expected=expected)
+                return same(False, why, expected={"hints_requested": None, "hints_available": None})
         found = refused(body, evidence)
         opened = found.verdict == "impossible" and refused(body, evidence.opened())
         if opened and opened.verdict != "impossible":

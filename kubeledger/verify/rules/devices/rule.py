@@ -210,8 +210,7 @@ class DeviceVerifier(Affinities):
             reported = self.first_pass.is_reported(holder, when_of(record))
             if holdings.get(holder) is None and not reported:
                 active = is_active(state, self.context.pods, entry.pod_uid, self.log_began_ns)[0]
-                held = Held(all_ids(entry.numa), record.seq, certain=active is True)
-                holdings.take(holder, held)
+                holdings.take(holder, Held(all_ids(entry.numa), record.seq, certain=active is True))
         holdings.complete = True
 
     def _compare(self, record: Record, entry: CheckpointEntry, holder: Holder) -> None:
