@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from kubeledger.analyze.whatif.probed import ProbedTwin, no_restart
+from kubeledger.analyze.whatif.probed import Ahead, ProbedTwin, no_restart
 from kubeledger.kubelet.prober.objects import ProbeSpec
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
@@ -281,7 +281,7 @@ class Probes:
         self._add_ahead(twin)
         if twin.ends_container(result):
             probed.diverge(tick.seq)
-        twin.note_ahead(tick, result, probed.doubt)
+        twin.ahead = Ahead(tick, result, probed.doubt)
 
     def _open(self, probed: _ProbedContainer, twin: ProbedTwin, tick: Record) -> None:
         """Whether the probe would have changed its result then is undecided."""

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.kube.resources import pod_key
 from kubeledger.kubelet.kube.statuses import ShownInstance, instances_in
 from kubeledger.kubelet.lifecycle.state import TERMINAL_PHASES
@@ -198,6 +199,14 @@ class ListedPod(msgspec.Struct, eq=False):
             found = self._typed[cls] = msgspec.json.decode(self.raw, type=cls)
         return found
 
+    @property
+    def pod(self) -> Pod | None:
+        """The object; None where it does not have the API's types."""
+        try:
+            return self.as_(Pod)
+        except msgspec.ValidationError:
+            return None
+
 
 class PodRegister:
     """All pods that any list of a node shows."""
@@ -226,6 +235,10 @@ class PodRegister:
             return True
         times = self._updated_ns.get(listed.uid or "", ())
         return bool(self._updated_ns) and not any(since_ns <= ts <= until_ns for ts in times)
+
+    def updates(self, listed: ListedPod, since_ns: int, until_ns: int) -> int:
+        """How often config lines tell between two times that a pod was changed."""
+        return sum(since_ns <= ts <= until_ns for ts in self._updated_ns.get(listed.uid or "", ()))
 
     def note(self, seq: int, ts_ns: int, body: PodListed) -> None:
         """Take in one list entry; the same object again adds nothing."""

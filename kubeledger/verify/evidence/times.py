@@ -279,12 +279,15 @@ class Times:
         """Where lines and files may go by two clocks: the record of the step, from, to.
 
         That ends with the process, unless later lines tell what by lists was still to come. Lines
-        and lists that are apart show two clocks, too, where no line steps back.
+        and lists that are apart show two clocks, too, where no line steps back. What goes back
+        over the start of another process is hardly a clock, but lines that were sorted otherwise.
         """
         for ts_ns, back, seq, _ in self._steps:
             index = bisect_right(self._processes, ts_ns)
             end_ns = self._processes[index] + _STEP_NS if index < len(self._processes) else None
             apart = end_ns is not None and self._told_early_ns > end_ns
+            if end_ns is not None and self._processes[index] < ts_ns + back:
+                seq, end_ns = 0, max(end_ns, ts_ns + back + _AROUND_NS)
             yield seq, ts_ns - back - _AROUND_NS, None if apart else end_ns
         yield from ((0, from_ns, to_ns) for from_ns, to_ns in self._apart)
 

@@ -174,6 +174,7 @@ class ProbeWitnesses:
         if triggered or len(before) < (_BEATS if late else 2):
             return None
         # Lines that are late are not so by the same: what keeps the beat came in its turn.
+        before = before[-_BEATS:] if late else before
         takes_ns, spread_ns = (spec.timeout_s + 1) * NS_PER_S, max(before) - min(before)
         early_ns = min(before) - lag_ns - (spread_ns if late else 0)
         if spread_ns > takes_ns or early_ns <= takes_ns:
@@ -188,7 +189,8 @@ class ProbeWitnesses:
     def reported(self, record: Record, body: KubernetesEvent, key: str) -> None:
         """The kubelet sent an event about a failed probe; old ones name no container.
 
-        Of one whose message is torn off any probe of the container may have failed.
+        Of one whose message is torn off, or mixed with others, any probe of the container may
+        have failed.
         """
         word, told, rest = body.message.partition(" probe ")
         if (told and not rest.startswith(("failed", "errored"))) or body.count != 1:
@@ -196,7 +198,7 @@ class ProbeWitnesses:
         about = [
             worker
             for worker in self._workers.of_pod(key)
-            if worker.probe_type == word.lower() or not told
+            if worker.probe_type == word.lower() or not told or "\n" in word
             if body.container in (None, worker.container)
         ]
         if not self._match(record, about):
