@@ -260,7 +260,8 @@ class DeviceTable(RuleVerifier):
             found = lacks([_UNREPORTED[body.told_by]])
         found = found or early or self._by_rule(record, devices, holder, state)
         subject = self.subject(record, holder[0], body.container)
-        self._hold(record, body, holder, found, is_early=early is not None)
+        right, is_early = found.verdict != "impossible", early is not None
+        self._hold(record, body, holder, right=right, is_early=is_early)
         found = found_with(found, () if entry is None else (entry.when[1],))
         self.give(record, subject, found, found.expected or ("device_ids",))
 
@@ -285,16 +286,10 @@ class DeviceTable(RuleVerifier):
         return found_with(granted(evidence, devices), evidence.seqs)
 
     def _hold(
-        self,
-        record: Record,
-        body: DevicesAllocated,
-        holder: Holder,
-        found: Judgement,
-        *,
-        is_early: bool,
+        self, record: Record, body: DevicesAllocated, holder: Holder, *, right: bool, is_early: bool
     ) -> None:
         """What the container holds from now on; a lie is not built upon."""
-        holdings, right = self.holdings, found.verdict != "impossible"
+        holdings = self.holdings
         asking = self.answered(record, holder)
         if asking != holder:  # who asked got them
             holder, right = asking, True
