@@ -419,7 +419,10 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         """
         for holder in sorted(self.held.keys() & set(still)):
             ended_ns = self._ended_ns(record.ts_ns, holder[0])
-            if not self.complete or ended_ns is None or self.may_be_pending(holder[0]):
+            # The last one that was to be admitted may count as active though it has ended.
+            kept = self.context.profile is None or self.facts.pending_admission_pod
+            is_pending = kept and self.pending in (None, holder[0])
+            if not self.complete or ended_ns is None or is_pending:
                 continue
             if noticed_ns - max(ended_ns, self._started_ns) < _NOTICED_NS:
                 continue
@@ -442,11 +445,6 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         come = [] if pod is None else [each for each in pod.intervals if each.since_ns <= ts_ns]
         last = max(come, key=lambda each: each.since_ns, default=None)
         return last.terminated_ns if last is not None and last.source == "api" else None
-
-    def may_be_pending(self, pod: str) -> bool:
-        """Whether a pod that has ended may count as active, as the last one to be admitted."""
-        known = self.context.profile is None or self.facts.pending_admission_pod
-        return known and self.pending in (None, pod)
 
     # -- hints ----------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from kubeledger.kubelet.topologymanager.policy import BITS_MAX
@@ -188,12 +188,6 @@ class FirstPass:
                 grants.sort(key=lambda grant: grant[0])
         self.numa_nodes = next(iter(self._machines)) if len(self._machines) == 1 else None
 
-    def late_grants(self) -> Iterator[tuple[Holder, When, DevicesAllocated]]:
-        """Of each container the first grant that only a checkpoint shows, and when that came."""
-        for _, late in sorted(self.late.items()):
-            for holder, grants in late.items():
-                yield holder, *grants[0]
-
     def is_reported(self, holder: Holder, when: When) -> bool:
         """Whether a record shows the grant that a checkpoint shows, or its release."""
         late = any(at > when for at, _ in self.late.get(holder[0], {}).get(holder, ()))
@@ -205,7 +199,8 @@ class FirstPass:
         It does if it follows in the same process, whose grants and releases are reported, and until
         then no pod was released. None: there is none.
         """
-        read = self.lists.next_reading(when)
+        reads = (at for at in self.lists.read_logged() if at > when)
+        read = next((at for at in reads if not self.lists.restarted(when, at)), None)
         if read is None or not self.lists.logs_requests(when):
             return None
         let_go = (at for times in self._let_go.values() for at in times)

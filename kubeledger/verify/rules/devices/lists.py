@@ -164,10 +164,9 @@ class DeviceLists:
         """The process that runs logs what plugins send (verbosity 2)."""
         return self._process(when) in self._logs_lists
 
-    def next_reading(self, when: When) -> When | None:
-        """The first checkpoint that was read after a line of the log, in its process."""
-        later = (read for read in self.reads if read > when and not self._unlogged(read))
-        return next((read for read in later if not self.restarted(when, read)), None)
+    def read_logged(self) -> Iterator[When]:
+        """When sound checkpoints were read while the log was there."""
+        return (read for read in self.reads if not self._unlogged(read))
 
     def _unlogged(self, when: When) -> bool:
         """Whether a message of a plugin may have come unseen: the log is not there."""

@@ -245,8 +245,10 @@ class DeviceTable(RuleVerifier):
         devices = frozenset(body.device_ids)
         holder = (self.key(record, state), body.container, body.resource)
         early = self._early.pop((holder, record.seq), None)
-        if early is None and body.told_by == "call":
-            self.holdings.restore_failed(holder)
+        held = self.holdings.get(holder)
+        not_restored = held is not None and held.run != self.holdings.run
+        if not_restored and early is None and body.told_by == "call":
+            self.holdings.release(*holder)
         self.holdings.restored |= body.told_by == "restore"
         entry, disputed = self._checkpointed(record, body, holder)
         found = self.wrong_asker(record, holder)
