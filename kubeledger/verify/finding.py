@@ -359,11 +359,8 @@ class Witnesses(Generic[V]):
         before = [row for row in rows if row.ts_ns <= from_ns][-1:]
         within = [row for row in rows if from_ns < row.ts_ns <= to_ns]
         for row in (*before, *within):
-            if row.value is None or reading.value is None:
+            if row.value is None or reading.value is None or row.value == reading.value:
                 return None
-            if self._are_one(row.value, reading.value):
+            if self._agree is not None and self._agree(row.value, reading.value):
                 return None
         return before[0]
-
-    def _are_one(self, value: V, other: V) -> bool:
-        return value == other if self._agree is None else self._agree(value, other)

@@ -64,7 +64,7 @@ class ChangeJudge(RuleVerifier, CachedResults):
         super().__init__(context)
         self._workers = Workers(context)
         self._witnesses = ProbeWitnesses(context, self._workers)
-        self._counts = Counts(context, self._workers)
+        self._counts = Counts(context, self._workers, self._reconsider)
         self._ticks: dict[int, tuple[Worker, ProbeExecuted]] = {}
         self._awaited: deque[tuple[int, Worker, Record]] = deque()
         self._waiting: list[_Waiting] = []

@@ -211,8 +211,7 @@ class ProbeVerifier(ChangeJudge):
         self._pass_time(record.ts_ns)
         if self.context.profile is None or self._counts.logged_later:
             return
-        worker = self._workers.find(body, state, record.ts_ns)
-        self._counts.read(worker, record, body, self._reconsider)
+        self._counts.read(self._workers.find(body, state, record.ts_ns), record, body)
 
     def _reported(self, record: Record, body: KubernetesEvent, state: NodeState) -> None:
         if body.reason == "Unhealthy" and body.object_kind == "Pod":
