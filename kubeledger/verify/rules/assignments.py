@@ -82,6 +82,7 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         grants, releases, shortages, refusals: of containers, and of the state file.
         starts, files: the manager began; its file was read.
         turned_off: setting and value with which nobody has anything of its own.
+        settings: what else its hints rest on.
         held: the table; ``complete``: nobody else has anything.
         pending: the pod that was to be admitted last, which kubelets up to 1.31 count as active;
             None where no record shows one.
@@ -98,6 +99,7 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
     refusals: ClassVar[type[Body]]
     starts: ClassVar[type[Body]]
     turned_off: ClassVar[tuple[str, str]]
+    settings: ClassVar[tuple[str, ...]]
     files: ClassVar[type[Body]]
     none: Any
 
@@ -166,7 +168,7 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
     @property
     def is_varied(self) -> bool:
         """Whether a variant's manager may give other hints than the recorded ones."""
-        return False
+        return any(map(self.context.settings.is_varied, self.settings))
 
     def hints(self, pod: Pod, container: Container | None) -> OwnHints | None:
         """The hints for a container, or (None) a pod, under a variant, too; None: not known."""

@@ -51,6 +51,7 @@ _SLACK_NS: Final = 5 * NS_PER_S
 _OPTIONS: Final = "cpuManagerPolicyOptions"
 _RESERVED: Final = "reservedSystemCPUs"
 _RESERVES: Final = ("kubeReserved", "systemReserved")
+_VARIED: Final = (_OPTIONS, _RESERVED, *_RESERVES)
 
 
 class CpuTable(AssignmentVerifier[CPUSet]):
@@ -69,6 +70,7 @@ class CpuTable(AssignmentVerifier[CPUSet]):
     )
     manager, file = "CPU manager", "cpu_manager_state"
     turned_off = ("cpuManagerPolicy", "none")
+    settings = _VARIED
     denied = "cpu_manager_state shows other CPUs of containers than the lines"
     grants, releases, shortages, refusals = decides
     starts, files = CpuManagerStarted, CpuManagerStateRead
@@ -84,10 +86,6 @@ class CpuTable(AssignmentVerifier[CPUSet]):
 
     def is_own(self, resource: str) -> bool:
         return resource == "cpu"
-
-    @property
-    def is_varied(self) -> bool:
-        return is_varied(self.context)
 
     def hints(self, pod: Pod, container: Container | None) -> OwnHints | None:
         policy, _ = self.policy
@@ -327,7 +325,8 @@ def cpu_policy_of(
     assert start.cpus is not None
     topology = CPUTopology(machine_of(start.cpus), profile.resourcemanagers)
     reserved = parse(start.reserved_cpu_set or "")
-    if is_varied(context):
+    is_varied = context.settings.is_varied
+    if any(map(is_varied, _VARIED)):
         try:
             return _of_settings(topology, reserved, context, profile), []
         except PolicyError as error:
@@ -336,13 +335,6 @@ def cpu_policy_of(
     if options is None:
         return None, ["the options of the static policy"]
     return StaticPolicy(topology, reserved, options, profile), []
-
-
-def is_varied(
-    context: VerifyContext, names: Iterable[str] = (_OPTIONS, _RESERVED, *_RESERVES)
-) -> bool:
-    """Whether a variant changes any of these settings, all of them on which a policy rests."""
-    return any(map(context.settings.is_varied, names))
 
 
 def _options(
@@ -367,10 +359,11 @@ def _of_settings(
 ) -> StaticPolicy:
     """The policy that a variant's settings lead to; PolicyError if no kubelet starts with them."""
     get, count = context.settings.get, reserved.bit_count()
-    if is_varied(context, [_RESERVED]):
+    is_varied = context.settings.is_varied
+    if is_varied(_RESERVED):
         reserved = parse(str(get(_RESERVED) or ""))
         count = reserved.bit_count() or count
-    elif is_varied(context, _RESERVES) and not get(_RESERVED):
+    elif any(map(is_varied, _RESERVES)) and not get(_RESERVED):
         amounts = [each for name in _RESERVES if isinstance(each := get(name), dict)]
         with suppress(QuantityError):
             milli = sum(Quantity.from_api(each.get("cpu", "0")).milli_value() for each in amounts)

@@ -34,7 +34,7 @@ from kubeledger.verify.debts import Missed
 from kubeledger.verify.evidence.pod_objects import Spec
 from kubeledger.verify.rules.activity import is_active
 from kubeledger.verify.rules.assignments import Holder
-from kubeledger.verify.rules.cpu_table import CpuTable, is_varied, set_or_none, union
+from kubeledger.verify.rules.cpu_table import CpuTable, set_or_none, union
 from kubeledger.verify.variant import RECORDED
 
 _FILE: Final = "pkg/kubelet/cm/cpumanager/"
@@ -69,7 +69,7 @@ class CpuVerifier(CpuTable):
         is_first = self.start is None
         super().started(record, body, state)
         policy, _ = self.policy
-        if not (is_first and body.restored and is_varied(self.context)) or policy is None:
+        if not (is_first and body.restored and self.is_varied) or policy is None:
             return
         errors = state_errors(policy, self.pool or 0, self.contents())
         if errors and (self.complete or "reserved" in errors[0]):
