@@ -12,21 +12,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kubeledger.kubelet.topologymanager.policy import BITS_MAX
-from kubeledger.model.bodies.devicemanager import (
-    AllocationRequested,
-    CheckpointRead,
-    DevicesAllocated,
-    DevicesReleased,
-    DevicesReported,
-    EndpointStopped,
-)
+from kubeledger.model.bodies import devicemanager, resourcemanagers
 from kubeledger.model.bodies.lifecycle import PodConfigChanged
 from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
-from kubeledger.model.bodies.resourcemanagers import (
-    AffinityDecided,
-    HintsGenerated,
-    MemoryManagerStateRead,
-)
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import whole_number
 from kubeledger.verify.context import VerifyContext
@@ -90,16 +78,16 @@ class FirstPass:
     """
 
     kinds: tuple[type[Body], ...] = (
-        AffinityDecided,
-        AllocationRequested,
-        CheckpointRead,
-        DevicesAllocated,
-        DevicesReleased,
-        DevicesReported,
-        EndpointStopped,
-        HintsGenerated,
+        resourcemanagers.AffinityDecided,
+        devicemanager.AllocationRequested,
+        devicemanager.CheckpointRead,
+        devicemanager.DevicesAllocated,
+        devicemanager.DevicesReleased,
+        devicemanager.DevicesReported,
+        devicemanager.EndpointStopped,
+        resourcemanagers.HintsGenerated,
         KubeletStarted,
-        MemoryManagerStateRead,
+        resourcemanagers.MemoryManagerStateRead,
         NodeObserved,
         PodConfigChanged,
     )
@@ -107,7 +95,7 @@ class FirstPass:
     def __init__(self, context: VerifyContext) -> None:
         self.lists = DeviceLists(context)
         self.entries: dict[Holder, list[Entry]] = {}
-        self.late: dict[str, dict[Holder, list[tuple[When, DevicesAllocated]]]] = {}
+        self.late: dict[str, dict[Holder, list[tuple[When, devicemanager.DevicesAllocated]]]] = {}
         self.asked: dict[Holder, list[When]] = {}
         self.added: dict[str, When] = {}
         self.numa_nodes: tuple[int, ...] | None = None
@@ -125,45 +113,45 @@ class FirstPass:
         names = (getattr(body, name, None) or "" for name in ("namespace", "pod"))
         pod = getattr(body, "pod_uid", None) or "/".join(names)
         match body:
-            case CheckpointRead():
+            case devicemanager.CheckpointRead():
                 self._checkpoint(when, body)
-            case DevicesReported():
+            case devicemanager.DevicesReported():
                 self._writes.append(when)
                 self.lists.reported(when, body)
-            case EndpointStopped():
+            case devicemanager.EndpointStopped():
                 self.lists.stopped(when, body.resource)
             case KubeletStarted():
                 self.lists.started(when, from_start=body.from_start)
-            case AllocationRequested():
+            case devicemanager.AllocationRequested():
                 self.lists.asked(when)
                 holder = (pod, body.container, body.resource)
                 self.asked.setdefault(holder, []).append(when)
-            case DevicesReleased():
+            case devicemanager.DevicesReleased():
                 if not body.inferred:
                     self.lists.asked(when)
                 self._let_go.setdefault(body.pod_uid, []).append(when)
-            case DevicesAllocated(told_by="checkpoint"):
+            case devicemanager.DevicesAllocated(told_by="checkpoint"):
                 holder = (pod, body.container, body.resource)
                 self.late.setdefault(pod, {}).setdefault(holder, []).append((when, body))
-            case DevicesAllocated():
+            case devicemanager.DevicesAllocated():
                 self._writes.append(when)
             case NodeObserved():
                 self._machines.update([body.numa_nodes] if body.numa_nodes else [])
-            case MemoryManagerStateRead(checksum_ok=True) if body.machine:
+            case resourcemanagers.MemoryManagerStateRead(checksum_ok=True) if body.machine:
                 self._machines.add(tuple(sorted(map(int, body.machine))))
             case PodConfigChanged(operation="ADD"):
                 self.added[pod] = min(self.added.get(pod, when), when)
-            case HintsGenerated():
+            case resourcemanagers.HintsGenerated():
                 if not any(hints is not None for hints in body.hints.values()):
                     self._without_hints.add(record.seq)
                 named = {n for hint in body.hints.get("cpu") or () for n in hint.numa_nodes or ()}
                 named &= set(range(BITS_MAX))
                 self.nodes_with_cpus = tuple(sorted(named.union(self.nodes_with_cpus)))
-            case AffinityDecided():
+            case resourcemanagers.AffinityDecided():
                 if body.hint.numa_nodes and record.cause in self._without_hints:
                     self._unhinted[body.hint.numa_nodes] += 1
 
-    def _checkpoint(self, when: When, body: CheckpointRead) -> None:
+    def _checkpoint(self, when: When, body: devicemanager.CheckpointRead) -> None:
         if body.checksum_ok is False:
             return
         for entry in body.entries:
