@@ -314,12 +314,13 @@ class Workers:
         same = worker.newest is not None and (
             container_id == worker.container_id or (unnamed and not worker.is_on_hold)
         )
-        if same and worker.is_on_hold and self._may_have_followed(worker, instance, ts_ns):
-            same = False
+        late = ts_ns - worker.newest_ns > worker.spec.break_ns
+        ended_ns = None if instance is None else instance.ended_ns
+        if worker.is_on_hold and (late or (ended_ns or -1) >= worker.newest_ns):
+            same = False  # it may have got a new container unseen
         if same:
             worker.container_id = worker.container_id or container_id
             self._doubt(worker, 0, ts_ns)
-            late = ts_ns - worker.newest_ns > worker.spec.break_ns
             self.miss(worker, worker.missing_ticks(worker.newest_ns, ts_ns), ts_ns, late=late)
             return
         if worker.newest is not None and not worker.is_on_hold:
@@ -340,14 +341,6 @@ class Workers:
             self._doubt(worker, strict, ts_ns)
             missing_ticks = missing_ticks if self.logs_all else strict
             self.miss(worker, missing_ticks, ts_ns, restarts=False)
-
-    def _may_have_followed(self, worker: Worker, instance: Instance | None, ts_ns: int) -> bool:
-        """Whether a worker on hold may have got a new container unseen."""
-        assert worker.spec is not None
-        if ts_ns - worker.newest_ns > worker.spec.break_ns:
-            return True
-        ended_ns = None if instance is None else instance.ended_ns
-        return ended_ns is not None and ended_ns >= worker.newest_ns
 
     def name(self, worker: Worker, container_id: str | None) -> None:
         """A change names the container: another one, or that which the ticks did not name."""

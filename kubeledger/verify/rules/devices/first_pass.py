@@ -123,12 +123,12 @@ class FirstPass:
             case KubeletStarted():
                 self.lists.started(when, from_start=body.from_start)
             case devicemanager.AllocationRequested():
-                self.lists.asked(when)
+                self.lists.asked.append(when)
                 holder = (pod, body.container, body.resource)
                 self.asked.setdefault(holder, []).append(when)
             case devicemanager.DevicesReleased():
                 if not body.inferred:
-                    self.lists.asked(when)
+                    self.lists.asked.append(when)
                 self._let_go.setdefault(body.pod_uid, []).append(when)
             case devicemanager.DevicesAllocated(told_by="checkpoint"):
                 holder = (pod, body.container, body.resource)
