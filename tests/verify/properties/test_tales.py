@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from kubeledger.model.bodies.node import Setting
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify import Finding
@@ -178,6 +179,7 @@ _OTHER_WORDS = {
     **dict.fromkeys(("IfNotPresent", "OnFailure", "Always"), "Never"),
     **dict.fromkeys(("Failed", "Succeeded"), "Running"),
     **{"Never": "Always", "Running": "Pending", "none": "restricted", "static": "none"},
+    "orphaned": "deleted",
     **{"success": "failure", "failure": "success", "true": "false", "REMOVE": "RECONCILE"},
 }
 _KEPT = re.compile(r"(^|_)(namespace|pod|uid|container|name|id|ns|seq|labels|annotations)$")
@@ -202,6 +204,9 @@ def _otherwise(value: Any, name: str = "") -> Any:  # noqa: ANN401 # any field's
         return {key: _otherwise(each, str(key)) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return type(value)(_otherwise(each) for each in value)
+    if isinstance(value, Setting):
+        other = msgspec.json.encode(_otherwise(msgspec.json.decode(value.value)))
+        return msgspec.structs.replace(value, value=other.decode())
     if isinstance(value, msgspec.Struct):
         fields = {name: _otherwise(getattr(value, name), name) for name in value.__struct_fields__}
         return msgspec.structs.replace(value, **fields)
