@@ -308,7 +308,7 @@ class Safety:
                 found = msgspec.structs.replace(found, lost_since_ns=given_ns)
                 suspicion = _Suspicion((sort, thing), found, record.ts_ns)
                 self._suspected.setdefault(other[0], []).append(suspicion)
-        for thing in given:
+        for thing in sorted(given):
             self._grants[sort, thing, own] = record.seq, record.ts_ns
         yield from ()
 
