@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kubeledger.verify.rules.admission.case import AdmissionCase
 
 
+_SOUND: Final = ("match", "admissible")
 _ASKED_NS: Final = 3600 * NS_PER_S
 
 
@@ -269,7 +270,8 @@ class VerifyContext:
             inputs = (*inputs, loss.seq) if loss.seq else inputs
             missing = (*missing, loss.phrase)
             why = f"{why} (but this is not known without {loss.phrase})"
-        if verdict == "impossible" and (asked := sorted(self.settings.asked)):
+        rests = verdict == "impossible" or (verdict in _SOUND and self.settings.seq in inputs)
+        if rests and (asked := sorted(self.settings.asked)):
             verdict, expected, missing = "unverifiable", None, (*missing, *asked)
             why = f"{why} (but a file alone shows {', '.join(asked)}, and may be of another time)"
         # That a pod was synced shows that it was admitted: only the line is missing. That this
