@@ -318,7 +318,8 @@ class Coverage:
                 found.append((from_ns, ts_ns))
             from_ns = ts_ns
         index = bisect_left(self._evicted, from_ns - SIGNALS_NS)
-        evicts = any(ts_ns <= next_ns for ts_ns in self._evicted[index : index + 1])
+        until_ns = min(from_ns + SIGNALS_NS, next_ns)
+        evicts = any(ts_ns <= until_ns for ts_ns in self._evicted[index : index + 1])
         if next_ns - from_ns > (EVICTING_NS if evicts else SILENCE_NS):
             found.append((from_ns, next_ns))
         return found
