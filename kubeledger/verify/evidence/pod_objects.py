@@ -266,7 +266,10 @@ def _as_admitted(pod: Pod, interval: PodActiveInterval, given: _Resources) -> Po
 
     def admitted(container: Container) -> Container:
         resources = given.get(container.name or "") or container.resources
-        return _defaulted(replace(container, resources=resources))
+        if resources is not None and resources.limits:
+            requests = {**resources.limits, **(resources.requests or {})}
+            resources = replace(resources, requests=requests)
+        return replace(container, resources=resources)
 
     own, inits = tuple(map(admitted, spec.containers or ())), inits and tuple(map(admitted, inits))
     spec = replace(spec, containers=own, init_containers=inits)
@@ -274,15 +277,6 @@ def _as_admitted(pod: Pod, interval: PodActiveInterval, given: _Resources) -> Po
         annotations = {**(metadata.annotations or {}), CONFIG_SOURCE: interval.source or ""}
         metadata = replace(metadata, annotations=annotations)
     return replace(pod, spec=spec, metadata=replace(metadata, uid=metadata.uid or interval.key))
-
-
-def _defaulted(container: Container) -> Container:
-    resources = container.resources
-    if resources is None or not resources.limits:
-        return container
-    requests = {**resources.limits, **(resources.requests or {})}
-    resources = replace(resources, requests=requests)
-    return replace(container, resources=resources)
 
 
 def _is_some(written: str | float | None) -> bool:

@@ -12,7 +12,6 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from kubeledger.kubelet.kube.resources import pod_key
 from kubeledger.kubelet.kube.statuses import (
     ALWAYS,
     NEVER,
@@ -64,10 +63,7 @@ class OfContainer(OfPod, Protocol):
 
 def key_for(state: NodeState, body: OfPod) -> str:
     """The key under which the node's state keeps the pod that a body is about."""
-    if body.pod_uid:
-        return body.pod_uid
-    found = key_of(state.lifecycle, body.pod_uid, body.namespace, body.pod)
-    return found or pod_key(body.pod_uid, body.namespace, body.pod) or ""
+    return key_of(state.lifecycle, body.pod_uid, body.namespace, body.pod) or ""
 
 
 def subject_of(body: OfContainer) -> str:
