@@ -17,10 +17,10 @@ from kubeledger.kubelet.cgroups.pod_config import (
     page_size_of,
     quota_of_milli_cpu,
     quota_reason,
-    quotient,
     shares_of_milli_cpu,
     shares_reason,
 )
+from kubeledger.kubelet.kube.int64amount import quotient
 from kubeledger.kubelet.kube.pod import Container, Pod, PodSpec, is_sidecar
 from kubeledger.kubelet.kube.podclass import is_critical_pod, is_node_critical_pod
 from kubeledger.kubelet.kube.podtotals import container_total

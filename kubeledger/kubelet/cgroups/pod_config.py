@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from kubeledger.kubelet.kube.int64amount import quotient
 from kubeledger.kubelet.kube.pod import Container, Pod, PodSpec, is_sidecar
 from kubeledger.kubelet.kube.podtotals import scheduled_total, staged_total
 from kubeledger.kubelet.kube.quantity import QuantityError, value_of
@@ -90,17 +91,6 @@ def weight_of_shares_curved(shares: int) -> int:
         return MAX_WEIGHT
     log = math.log2(shares)
     return math.ceil(10 ** ((log * log + 125 * log) / 612 - 7 / 34))
-
-
-_INT64_MIN: Final = -(2**63)
-
-
-def quotient(dividend: int, divisor: int) -> int:
-    """``dividend / divisor`` of int64, rounded towards zero; ``divisor`` is positive."""
-    wrapped = dividend
-    if not _INT64_MIN <= dividend < -_INT64_MIN:
-        wrapped = (dividend - _INT64_MIN) % 2**64 + _INT64_MIN
-    return wrapped // divisor if wrapped >= 0 else -(-wrapped // divisor)
 
 
 def shares_reason(milli_cpu: int, shares: int) -> str:

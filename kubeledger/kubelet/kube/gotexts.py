@@ -24,6 +24,8 @@ _ESCAPES: Final = {
     '"': '\\"', "\\": "\\\\", "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r",
     "\t": "\\t", "\v": "\\v",
 }  # fmt: skip
+_INTEGER: Final = regex(r"[+-]?[0-9]+")
+_INT64: Final = range(-(2**63), 2**63)
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 _UNITS: Final = frozenset({"ns", "us", "µs", "μs", "ms", "s", "m", "h"})
@@ -79,6 +81,21 @@ def parse_bool(text: str) -> bool:
     if text in _FALSE:
         return False
     raise ValueError(f"strconv.ParseBool: parsing {quoted(text)}: invalid syntax")
+
+
+def atoi(text: str) -> int:
+    """``strconv.Atoi``.
+
+    Raises:
+        ValueError: with Go's text.
+    """
+    if not _INTEGER.fullmatch(text):
+        fault = "invalid syntax"
+    elif len(text.lstrip("+-0")) > 19 or int(text) not in _INT64:
+        fault = "value out of range"
+    else:
+        return int(text)
+    raise ValueError(f"strconv.Atoi: parsing {quoted(text)}: {fault}")
 
 
 def parse_duration(text: str) -> int:
