@@ -141,12 +141,8 @@ def _prove_derived(ledger: Ledger, history: History) -> Iterator[Finding]:
 
 
 _CHECKPOINTS = (
-    CheckpointRead,
-    CpuManagerStateRead,
-    DraManagerStateRead,
-    MemoryManagerStateRead,
-    PodsStateRead,
-)
+    CheckpointRead, CpuManagerStateRead, DraManagerStateRead, MemoryManagerStateRead, PodsStateRead,
+)  # fmt: skip
 
 
 class BadCheckpoint(msgspec.Struct, frozen=True, kw_only=True):

@@ -146,11 +146,12 @@ def diff_decisions(a: History, b: History, *, exact: bool = False) -> list[Diffe
             mine, theirs = (place, body), others.popleft()
             if not others:
                 del waiting[1 - side][key]
-            found += _compare(key, counts[key], *((mine, theirs) if side == 0 else (theirs, mine)))
+            sides = (mine, theirs) if side == 0 else (theirs, mine)
+            found += _difference(key, counts[key], *sides)
     for side, left in enumerate(waiting):
         for key, entries in left.items():
             for number, entry in enumerate(entries, start=counts.get(key, 0) + 1):
-                found.append(_alone(key, number, entry, side))
+                found += _difference(key, number, *((None, entry) if side else (entry, None)))
     return sorted(found, key=lambda difference: (difference.ts_ns, difference.kind))
 
 
@@ -214,38 +215,22 @@ def _place(record: Record) -> Place:
     )
 
 
-def _compare(key: _Key, number: int, a: _Entry, b: _Entry) -> list[Difference]:
-    names = sorted(a[1].keys() | b[1].keys())
-    fields = {
-        name: (a[1].get(name), b[1].get(name)) for name in names if a[1].get(name) != b[1].get(name)
-    }
-    if not fields:
-        return []
-    return [
-        Difference(
-            what="differs",
+def _difference(key: _Key, number: int, a: _Entry | None, b: _Entry | None) -> Iterator[Difference]:
+    """The fields that are not the same; none where both are there and alike."""
+    in_a, in_b = ({} if entry is None else entry[1] for entry in (a, b))
+    names = sorted(in_a.keys() | in_b.keys())
+    values = {name: (in_a.get(name), in_b.get(name)) for name in names}
+    fields = {name: (one, other) for name, (one, other) in values.items() if one != other}
+    if fields or a is None or b is None:
+        yield Difference(
+            what="only_in_b" if a is None else "only_in_a" if b is None else "differs",
             kind=key[0],
             subject=key[1],
             occurrence=number,
-            a=a[0],
-            b=b[0],
+            a=None if a is None else a[0],
+            b=None if b is None else b[0],
             fields=fields,
         )
-    ]
-
-
-def _alone(key: _Key, number: int, entry: _Entry, side: int) -> Difference:
-    place, body = entry
-    values = {name: value for name, value in sorted(body.items()) if value is not None}
-    return Difference(
-        what="only_in_b" if side else "only_in_a",
-        kind=key[0],
-        subject=key[1],
-        occurrence=number,
-        a=None if side else place,
-        b=place if side else None,
-        fields={name: (None, v) if side else (v, None) for name, v in values.items()},
-    )
 
 
 def diff_states(a: NodeState, b: NodeState) -> list[StateDifference]:

@@ -20,47 +20,41 @@ from kubeledger.analyze.sql.summaries import cut_chain
 from kubeledger.analyze.wording import names_text, shortened
 
 
-class Incident(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that went wrong, or several of a kind about one subject.
+class Headline(msgspec.Struct, frozen=True, kw_only=True):
+    """A button of the page: an incident, or several of one kind.
 
     Attributes:
         kind: what happened, one of ``PROBLEMS``; at last ``error``: lines of severity W, E or F of
             one shape, which no other record tells, and ``harmless``: those that say no more than
             that the kubelet goes on.
         severity: 5 (the worst) to 1; 0: it happened, and is no headline.
+        ts_ns: of the first record.
+        seq: the record that shows it best.
+    """
+
+    kind: str
+    severity: int
+    text: str
+    ts_ns: int
+    seq: int
+
+
+class Incident(Headline, frozen=True, kw_only=True):
+    """One thing that went wrong, or several of a kind about one subject.
+
+    Attributes:
         subject: whom it hit, as in ``default/web/app``; what headlines are put together by.
         count: how many records it stands for.
-        ts_ns: of the first of them.
-        seq: the record that shows it best.
         target: what ``kubeledger why`` would be asked; None: nothing of it.
         late: of the pods that were evicted, those that took longer than the kubelet waited.
         is_warning: of lines and events that no other record tells: they are no errors.
     """
 
-    kind: str
-    severity: int
     subject: str
     target: str | None
-    text: str
     count: int
-    ts_ns: int
-    seq: int
     late: int = 0
     is_warning: bool = False
-
-
-class Headline(msgspec.Struct, frozen=True, kw_only=True):
-    """A button of the page: an incident, or several of one kind.
-
-    Attributes:
-        kind, severity, text, ts_ns, seq: as of an incident; of several, those of the first one.
-    """
-
-    kind: str
-    severity: int
-    text: str
-    ts_ns: int
-    seq: int
 
 
 Answers = Callable[[str, Mapping[str, object]], Sequence[Row]]
@@ -144,7 +138,7 @@ def _incident(problem: Problem, row: Row) -> Incident:
         severity=problem.severity,
         subject=row["subject"],
         target=form.format(about) if form and about else None,
-        text=problem.text(row),
+        text=problem.sentence(row),
         count=row.get("lines", row["count"]),
         ts_ns=row["ts_ns"],
         seq=row["seq"],
@@ -291,7 +285,7 @@ def _of_kind(group: list[Incident], single_max: int) -> list[Headline]:
     if group[0].kind == _ERROR:
         return _of_errors(group)
     if len(group) <= max(single_max, 1):
-        return [_headline(each, each.text) for each in group]
+        return [*group]
     problem = PROBLEMS[_PLACES[group[0].kind]]
     first, rest = group[0], group[1:]
     count = sum(each.count for each in rest)
@@ -300,24 +294,14 @@ def _of_kind(group: list[Incident], single_max: int) -> list[Headline]:
     about = "" if names == problem.one.split()[:1] else f": {', '.join(names[:2])}{others}"
     text = f"{count:,} more {_word(problem, count)}{about}"
     if not single_max:
-        return [_headline(first, f"{first.text}; {text}")]
-    return [_headline(first, first.text), _headline(rest[0], text)]
+        return [msgspec.structs.replace(first, text=f"{first.text}; {text}")]
+    return [first, msgspec.structs.replace(rest[0], text=text)]
 
 
 def _of_errors(group: list[Incident]) -> list[Headline]:
     shown, rest = group[:_ERRORS_MAX], group[_ERRORS_MAX:]
-    made = [_headline(each, each.text) for each in shown]
-    if rest:
-        lines, word = _lines(rest)
-        made.append(_headline(rest[0], f"{lines:,} more {word}{_shapes(rest)}"))
-    return made
-
-
-def _headline(incident: Incident, text: str) -> Headline:
-    return Headline(
-        kind=incident.kind,
-        severity=incident.severity,
-        text=text,
-        ts_ns=incident.ts_ns,
-        seq=incident.seq,
-    )
+    if not rest:
+        return [*shown]
+    lines, word = _lines(rest)
+    text = f"{lines:,} more {word}{_shapes(rest)}"
+    return [*shown, msgspec.structs.replace(rest[0], text=text)]

@@ -41,23 +41,19 @@ class Harmless(msgspec.Struct, frozen=True):
 
 HARMLESS = (
     Harmless(
-        f"dns.go|{EVENT}",
-        r"(?:DNSConfigForming: )?Nameserver limits (?:were )?exceeded",
+        f"dns.go|{EVENT}", r"(?:DNSConfigForming: )?Nameserver limits (?:were )?exceeded",
         "a resolver takes three nameservers: those after the first three are left out",
     ),
     Harmless(
-        "file(?:_linux)?.go",
-        r"Unable to read config path(?: \*)?: path does not exist, ignoring",
+        "file(?:_linux)?.go", r"Unable to read config path(?: \*)?: path does not exist, ignoring",
         "there is no directory of static pods: it is looked for again",
     ),
     Harmless(
-        "file_unsupported.go",
-        "Watching source file is unsupported in this build",
+        "file_unsupported.go", "Watching source file is unsupported in this build",
         "on Windows the directory of static pods is read at intervals instead",
     ),
     Harmless(
-        "feature_gate.go",
-        r"Setting (?:GA|deprecated) feature gate",
+        "feature_gate.go", r"Setting (?:GA|deprecated) feature gate",
         "the gate is set; a future release will not know it",
     ),
     Harmless(
@@ -66,8 +62,7 @@ HARMLESS = (
         "the runtime has its own setting",
     ),
     Harmless(
-        "(?:server|kubelet).go",
-        r"No (?:api|API) server defined",
+        "(?:server|kubelet).go", r"No (?:api|API) server defined",
         "a kubelet without API server reports to none",
     ),
     Harmless(
@@ -77,8 +72,7 @@ HARMLESS = (
         "a kubelet without API server has no CSINode to fill",
     ),
     Harmless(
-        "probe.go",
-        r"Flexvolume plugin directory at \* does not exist\. Recreating",
+        "probe.go", r"Flexvolume plugin directory at \* does not exist\. Recreating",
         "the directory is made",
     ),
     Harmless(
@@ -99,18 +93,15 @@ HARMLESS = (
         "the kubelet has just started, and has no statistics of the disk yet",
     ),
     Harmless(
-        "sysinfo.go",
-        r"Nodes topology is not available, providing CPU topology",
+        "sysinfo.go", r"Nodes topology is not available, providing CPU topology",
         "the topology is read of the CPUs instead",
     ),
     Harmless(
-        "machine.go",
-        r"Cannot read vendor id correctly, set empty",
+        "machine.go", r"Cannot read vendor id correctly, set empty",
         "the vendor's name is only shown",
     ),
     Harmless(
-        "cpu_manager.go",
-        r"RemoveStaleState: removing container",
+        "cpu_manager.go", r"RemoveStaleState: removing container",
         "its pod is gone: its CPUs are free again; later kubelets log it as information",
     ),
     Harmless(
@@ -119,21 +110,17 @@ HARMLESS = (
         "there was no quota to clear",
     ),
     Harmless(
-        EVENT,
-        "CgroupV1: ",
-        "it works; a future release will not take cgroup v1",
+        EVENT, "CgroupV1: ", "it works; a future release will not take cgroup v1",
     ),
     Harmless(
-        EVENT,
-        r"InvalidDiskCapacity: invalid capacity \S+ on image filesystem",
+        EVENT, r"InvalidDiskCapacity: invalid capacity \S+ on image filesystem",
         "the kubelet has just started, and has no stats of images yet",
     ),
     Harmless(
-        EVENT,
-        "PossibleMemoryBackedVolumesOnDisk: ",
+        EVENT, "PossibleMemoryBackedVolumesOnDisk: ",
         "volumes in memory are made without tmpfs' noswap",
     ),
-)
+)  # fmt: skip
 
 
 @cache

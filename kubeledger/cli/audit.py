@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kubeledger.cli.options import ledger_option, output_option, reports_errors
+from kubeledger.cli.options import ledger_option, option, output_option, reports_errors
 from kubeledger.cli.output import counted, printable, write_document
 from kubeledger.model.units import format_ts
 
@@ -36,19 +36,13 @@ def _digests(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> t
 @click.command(epilog="Example: kubeledger audit --expect node-a=1f0c… (from an earlier audit)")
 @click.argument("sources", nargs=-1, metavar="[SOURCE]...")
 @ledger_option
-@click.option(
-    "--expect",
-    "expected",
+@option(
+    "--expect expected [NODE=]DIGEST",
+    "Chain digest noted earlier; a record must still have it. May be repeated.",
     multiple=True,
     callback=_digests,
-    metavar="[NODE=]DIGEST",
-    help="Chain digest noted earlier; a record must still have it. May be repeated.",
 )
-@click.option(
-    "--chain-only",
-    is_flag=True,
-    help="Leave out checkpoints, cgroups and the contents of caches: much quicker.",
-)
+@option("--chain-only", "Leave out checkpoints, cgroups and the contents of caches: much quicker.")
 @output_option("table", "json")
 @reports_errors
 def audit(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kubeledger.cli.complete import complete_nodes
-from kubeledger.cli.options import reports_errors
+from kubeledger.cli.options import option, reports_errors
 
 if TYPE_CHECKING:
     from kubeledger.record.collecting import Collected, Request, Via
@@ -26,28 +26,24 @@ def _checked(ctx: click.Context, param: click.Parameter, value: str | None) -> s
 
 @click.command(epilog="Example: kubeledger collect worker-1 --via ssh --out worker-1.tar.gz")
 @click.argument("node", callback=_checked, shell_complete=complete_nodes)
-@click.option(
+@option(
     "--via",
+    "none prints the script; raw asks the API server alone; ssh and kubectl-debug run it on "
+    "the node, too.",
     type=click.Choice(("none", "raw", "ssh", "kubectl-debug")),
     default="none",
     show_default=True,
-    help="none prints the script; raw asks the API server alone; ssh and kubectl-debug run it on "
-    "the node, too.",
 )
-@click.option(
+@option(
     "--out",
+    "Where the archive goes (default: NODE-TIME.tar.gz), or with --via none the script.",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Where the archive goes (default: NODE-TIME.tar.gz), or with --via none the script.",
 )
-@click.option(
-    "--host", callback=_checked, metavar="[USER@]HOST", help="Give ssh this name in place of NODE."
-)
-@click.option("--since", metavar="TEXT", help="Oldest log, as `journalctl --since` takes it: -2h.")
-@click.option(
-    "--image", default="busybox:stable", show_default=True, help="Of kubectl-debug's pod."
-)
-@click.option("--context", metavar="NAME", help="kubectl's context. Default: the current one.")
-@click.option("--dry-run", is_flag=True, help="Print the commands and the script; run nothing.")
+@option("--host [USER@]HOST", "Give ssh this name in place of NODE.", callback=_checked)
+@option("--since TEXT", "Oldest log, as `journalctl --since` takes it: -2h.")
+@option("--image", "Of kubectl-debug's pod.", default="busybox:stable", show_default=True)
+@option("--context NAME", "kubectl's context. Default: the current one.")
+@option("--dry-run", "Print the commands and the script; run nothing.")
 @reports_errors
 def collect(
     node: str,

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kubeledger.cli.options import ledger_option, parse_time, reports_errors, time_option
+from kubeledger.analyze.clock import parse_time
+from kubeledger.cli.options import ledger_option, option, reports_errors, time_option
 from kubeledger.cli.output import counted, printable
 from kubeledger.model.errors import BadQuestionError, LedgerUnavailableError
 from kubeledger.model.units import format_ts, parse_size
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 @click.command(epilog="Example: kubeledger index --rebuild")
 @ledger_option
-@click.option("--rebuild", is_flag=True, help="Remove the files first and write all of them again.")
+@option("--rebuild", "Remove the files first and write all of them again.")
 @reports_errors
 def index(ledger: Path, rebuild: bool) -> None:
     """Write the records as Parquet below LEDGER/history, for SQL and for other engines.
@@ -61,26 +62,21 @@ def index(ledger: Path, rebuild: bool) -> None:
 
 @click.command(epilog="Example: kubeledger compact --ledger /var/lib/kubeledger --keep 90d")
 @ledger_option
-@click.option(
+@option(
     "--level",
+    "Of zstd; higher is smaller and slower.",
     type=click.IntRange(1, 19),
     default=10,
     show_default=True,
-    help="Of zstd; higher is smaller and slower.",
 )
-@click.option("--keep", metavar="DURATION", help="Drop what is older than this: 90d, 12h, 1d12h.")
+@option("--keep DURATION", "Drop what is older than this: 90d, 12h, 1d12h.")
 @time_option("--before", "Drop what is from before")
-@click.option(
-    "--keep-bytes",
-    metavar="SIZE",
-    help="Drop what is not needed to keep so many bytes of each node on disk: 500MB, 20GiB.",
+@option(
+    "--keep-bytes SIZE",
+    "Drop what is not needed to keep so many bytes of each node on disk: 500MB, 20GiB.",
 )
-@click.option(
-    "--unshipped",
-    is_flag=True,
-    help="Drop also what `ship` has not stored yet, of a node that it ships.",
-)
-@click.option("--dry-run", is_flag=True, help="Only say what would be dropped; change nothing.")
+@option("--unshipped", "Drop also what `ship` has not stored yet, of a node that it ships.")
+@option("--dry-run", "Only say what would be dropped; change nothing.")
 @reports_errors
 def compact(
     ledger: Path,

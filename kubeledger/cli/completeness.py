@@ -12,6 +12,7 @@ from kubeledger.cli.options import (
     instant,
     ledger_option,
     node_option,
+    option,
     output_option,
     reports_errors,
     time_option,
@@ -25,8 +26,8 @@ from kubeledger.cli.screen import paged
 @ledger_option
 @node_option
 @time_option("--since", "Report from then on")
-@click.option("--until", metavar="TIME", help="Report up to then.")
-@click.option("--full", is_flag=True, help="All sections, not only a summary.")
+@option("--until TIME", "Report up to then.")
+@option("--full", "All sections, not only a summary.")
 @output_option("table", "json", "jsonl")
 @reports_errors
 def completeness(

@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 import click
 
-from kubeledger.cli.options import reports_errors
+from kubeledger.cli.options import option, reports_errors
 from kubeledger.cli.output import printable
 from kubeledger.model.errors import BadInputError
 
@@ -19,9 +19,7 @@ _BAD_INPUT = 3
 
 _subsystem = click.argument("subsystem")
 _file = click.argument("file", default="-")
-_keep_going = click.option(
-    "--keep-going", is_flag=True, help="Report a bad line and go on with the next."
-)
+_keep_going = option("--keep-going", "Report a bad line and go on with the next.")
 
 
 @click.command(epilog="Example: kubeledger decide admission cases.jsonl > outcomes.jsonl")

@@ -11,7 +11,7 @@ from typing import Final
 
 import click
 
-from kubeledger.cli.options import reports_errors
+from kubeledger.cli.options import option, reports_errors
 from kubeledger.cli.output import write_rows
 from kubeledger.cli.screen import screen_width
 from kubeledger.model.errors import BadInputError, BadQuestionError
@@ -38,22 +38,19 @@ _NEXT: Final = (
 
 
 @click.command(epilog="Example: kubeledger demo --ledger ./demo")
-@click.option(
-    "--ledger",
-    "--keep",
+@option(
+    "--ledger --keep DIR",
+    "Where its ledger goes, and stays.",
     type=click.Path(path_type=Path, readable=False),
     default=_LEDGER,
     show_default=True,
-    metavar="DIR",
-    help="Where its ledger goes, and stays.",
 )
-@click.option(
-    "--page",
+@option(
+    "--page FILE",
+    "The timeline page to write.",
     type=click.Path(path_type=Path, readable=False, dir_okay=False),
     default=_PAGE,
     show_default=True,
-    metavar="FILE",
-    help="The timeline page to write.",
 )
 @reports_errors
 def demo(ledger: Path, page: Path) -> None:

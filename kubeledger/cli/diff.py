@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kubeledger.analyze.clock import parse_time
 from kubeledger.cli.options import (
     ledger_option,
     node_option,
+    option,
     output_option,
-    parse_time,
     reports_errors,
 )
 from kubeledger.cli.output import printable, write_document, write_objects
@@ -37,9 +38,7 @@ _DIFFERENCE = 1
 @click.argument("b")
 @ledger_option
 @node_option
-@click.option(
-    "--exact", is_flag=True, help="Compare UIDs, container IDs and times of decisions, too."
-)
+@option("--exact", "Compare UIDs, container IDs and times of decisions, too.")
 @output_option("table", "json", "jsonl", "csv")
 @reports_errors
 def diff(a: str, b: str, ledger: Path, node: str | None, exact: bool, output: str) -> None:
@@ -51,8 +50,8 @@ def diff(a: str, b: str, ledger: Path, node: str | None, exact: bool, output: st
     IDs. With @TIME or @SEQ after both (node-a/@+5m node-a/@03:17), or alone for the ledger
     (@+5m @03:17), the states then are compared. Exits with 1 when there is a difference.
     """
+    from kubeledger.cli.files import warn_of_losses_in
     from kubeledger.cli.progress import progress, watched
-    from kubeledger.cli.sources import warn_of_losses_in
 
     (source_a, at_a), (source_b, at_b) = _split(a, ledger), _split(b, ledger)
     if (at_a is None) != (at_b is None):

@@ -16,6 +16,7 @@ from kubeledger.cli.options import (
     kinds_option,
     ledger_option,
     node_option,
+    option,
     output_file,
     pod_option,
     redact_options,
@@ -31,30 +32,28 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog="Example: kubeledger export --pod default/web --out web.ledger.jsonl")
-@click.option(
-    "--format",
-    "format_",
+@option(
+    "--format format_",
+    "jsonl: the ledger's own lines, as `verify`, `diff` and pytest read them. "
+    "cloudevents: CloudEvents 1.0 as JSON lines. parquet: a row for each record. perfetto: a "
+    "trace for ui.perfetto.dev.",
     type=click.Choice(["jsonl", "cloudevents", "parquet", "perfetto"]),
     default="jsonl",
     show_default=True,
-    help="jsonl: the ledger's own lines, as `verify`, `diff` and pytest read them. "
-    "cloudevents: CloudEvents 1.0 as JSON lines. parquet: a row for each record. perfetto: a "
-    "trace for ui.perfetto.dev.",
 )
-@click.option(
-    "--out",
+@option(
+    "--out FILE",
+    "Write this file, all of it or nothing; compressed if it ends with .zst. "
+    "Default: -, standard output.",
     type=output_file,
     default="-",
-    metavar="FILE",
-    help="Write this file, all of it or nothing; compressed if it ends with .zst. "
-    "Default: -, standard output.",
 )
 @ledger_option
 @node_option
 @pod_option
 @kinds_option
 @time_option("--since", "First time")
-@click.option("--until", metavar="TIME", help="Last time.")
+@option("--until TIME", "Last time.")
 @redact_options
 @reports_errors
 def export(
@@ -85,7 +84,7 @@ def export(
     can show whose they are. Resources, amounts, and times of the kubelet's stay.
     """
     from kubeledger.analyze.sql.listing import Filter
-    from kubeledger.cli.sources import redacted_ledger
+    from kubeledger.cli.files import redacted_ledger
     from kubeledger.ledger.ledger import Ledger
 
     opened = Ledger.open(ledger)
@@ -115,9 +114,8 @@ def _write_records(ledger: Ledger, wanted: Filter, out: Path, format_: str, reda
     from kubeledger.analyze.redaction import redacted
     from kubeledger.analyze.sql.exports import event_lines, lines_of_excerpt, records_of_excerpt
     from kubeledger.analyze.sql.listing import list_records
-    from kubeledger.cli.files import is_standard, write_lines_to
+    from kubeledger.cli.files import is_standard, warn_of_losses, write_lines_to
     from kubeledger.cli.progress import progress
-    from kubeledger.cli.sources import warn_of_losses
     from kubeledger.ledger.standalone import encode_recording
 
     _report_drops(ledger, wanted.node)

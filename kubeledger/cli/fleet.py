@@ -53,32 +53,29 @@ def _watch(over: threading.Event) -> None:
 
 SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "import": (
-        "kubeledger.cli.fleet_import:import_",
+        "cli.fleet_import:import_",
         "Take in many nodes' files, verify them, write them to a lake.",
     ),
     "verify": (
-        "kubeledger.cli.fleet_import:verify",
+        "cli.fleet_import:verify",
         "Verify again what other rules verified, and list the nodes.",
     ),
     "sql": (
-        "kubeledger.cli.fleet_report:fleet_sql",
+        "cli.fleet_report:fleet_sql",
         "Ask read-only SQL over all nodes, or run a shipped query.",
     ),
-    "compact": (
-        "kubeledger.cli.fleet_upkeep:compact",
-        "Copy many small files of a lake into few large ones.",
-    ),
-    "repair": ("kubeledger.cli.fleet_upkeep:repair", "Rebuild what is damaged in a lake."),
+    "compact": ("cli.fleet_import:compact", "Copy many small files of a lake into few large ones."),
+    "repair": ("cli.fleet_import:repair", "Rebuild what is damaged in a lake."),
     "report": (
-        "kubeledger.cli.fleet_report:report",
+        "cli.fleet_report:report",
         "Draw the whole fleet as one HTML page, worst nodes first.",
     ),
     "whatif": (
-        "kubeledger.cli.fleet_whatif:whatif",
+        "cli.fleet_whatif:whatif",
         "List what other settings would have spared or cost each node.",
     ),
 }
-"""name -> (module:attribute, one-line help), in the order of use."""
+"""name -> (module:attribute in this package, one-line help), in the order of use."""
 
 
 @click.group(

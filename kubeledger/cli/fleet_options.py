@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from kubeledger.cli.options import Seconds, options_as
+from kubeledger.cli.options import Seconds, option, options_as
 from kubeledger.cli.output import counted, printable
-from kubeledger.cli.screen import screen_width
-from kubeledger.cli.table import cut
+from kubeledger.cli.screen import cut, screen_width
 
 if TYPE_CHECKING:
     from kubeledger.fleet.engines.engine import Engine
@@ -196,13 +195,11 @@ def known_lake_option(function: _F) -> _F:
 
 
 def _lake(*, required: bool) -> Callable[[_F], _F]:
-    return click.option(
-        "--lake",
+    return option(
+        "--lake URL",
+        "The lake: a directory, s3://BUCKET/PREFIX, gs:// or az://.  [default: $KUBELEDGER_LAKE]",
         envvar="KUBELEDGER_LAKE",
         required=required,
-        metavar="URL",
-        help="The lake: a directory, s3://BUCKET/PREFIX, gs:// or az://."
-        "  [default: $KUBELEDGER_LAKE]",
     )
 
 
@@ -227,36 +224,27 @@ class Running(NamedTuple):
 
 
 _ENGINE_OPTIONS = (
-    click.option(
-        "--engine",
+    option(
+        "--engine local|ray|ray=ADDRESS",
+        "Where the work is done: by processes of this machine, or on Ray.",
         default="local",
         show_default=True,
-        metavar="local|ray|ray=ADDRESS",
-        help="Where the work is done: by processes of this machine, or on Ray.",
     ),
-    click.option("--address", metavar="ADDRESS", help="Of a Ray cluster to join."),
-    click.option(
-        "--workers",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Nodes at once.  [default: one a processor]",
-    ),
-    click.option(
-        "--attempts",
+    option("--address ADDRESS", "Of a Ray cluster to join."),
+    option("--workers N", "Nodes at once.  [default: one a processor]", type=click.IntRange(min=1)),
+    option(
+        "--attempts N",
+        "For a node whose worker dies, whose storage fails, or that lacks memory.",
         type=click.IntRange(min=1),
         default=3,
         show_default=True,
-        metavar="N",
-        help="For a node whose worker dies, whose storage fails, or that lacks memory.",
     ),
-    click.option(
-        "--timeout",
-        "timeout_s",
+    option(
+        "--timeout timeout_s SECONDS",
+        "Longest time for a node.",
         type=Seconds(min=0, min_open=True),
         default=3600.0,
         show_default="3600",
-        metavar="SECONDS",
-        help="Longest time for a node.",
     ),
 )
 

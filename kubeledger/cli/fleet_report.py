@@ -21,7 +21,7 @@ from kubeledger.cli.fleet_options import (
     lake_option,
     print_failures,
 )
-from kubeledger.cli.options import output_file, reports_errors
+from kubeledger.cli.options import option, output_file, reports_errors
 from kubeledger.cli.output import counted
 from kubeledger.cli.sql import Asked, asking_options
 from kubeledger.cli.sql import answer as sql_answer
@@ -75,27 +75,24 @@ def _worst(context: click.Context, parameter: click.Parameter, value: str) -> in
     epilog="Example: kubeledger fleet report --lake /data/lake --out fleet.html --pages nodes"
 )
 @lake_option
-@click.option(
-    "--out",
+@option(
+    "--out FILE",
+    "The page; - is standard output.",
     type=output_file,
     default="fleet.html",
     show_default=True,
-    metavar="FILE",
-    help="The page; - is standard output.",
 )
-@click.option(
-    "--pages",
+@option(
+    "--pages DIR",
+    "Write the worst nodes' timeline pages there, and link to them.",
     type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="Write the worst nodes' timeline pages there, and link to them.",
 )
-@click.option(
-    "--worst",
+@option(
+    "--worst N|all",
+    "How many nodes get a page of their own.",
     default="20",
     show_default=True,
     callback=_worst,
-    metavar="N|all",
-    help="How many nodes get a page of their own.",
 )
 @engine_options
 @reports_errors

@@ -16,10 +16,9 @@ from kubeledger.cli.fleet_options import (
     lake_option,
     print_failures,
 )
-from kubeledger.cli.options import output_option, reports_errors
+from kubeledger.cli.options import option, output_option, reports_errors
 from kubeledger.cli.output import counted, printable, write_rows
-from kubeledger.cli.screen import paged
-from kubeledger.cli.table import cut
+from kubeledger.cli.screen import cut, paged
 from kubeledger.cli.whatif import read_configs, variant_options
 from kubeledger.cli.why import screen_size
 from kubeledger.fleet.types import Failure, NodeSpec, NodeSummary
@@ -200,7 +199,7 @@ _FAILED = 1
 @lake_option
 @variant_options
 @engine_options
-@click.option("--full", is_flag=True, help="All nodes, also those where nothing changes.")
+@option("--full", "All nodes, also those where nothing changes.")
 @output_option("table", "json", "jsonl", "csv")
 @reports_errors
 def whatif(

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from kubeledger.cli.output import counted, write_rows
+from kubeledger.cli.output import counted, write_table
 from kubeledger.cli.screen import paged, screen_width
 from kubeledger.kubelet.kube.statuses import bare_id, instances_in, objects_of, statuses_in
 from kubeledger.kubelet.lifecycle.printing import CREATING, print_pod
@@ -32,21 +32,19 @@ class Table(msgspec.Struct, frozen=True):
     Attributes:
         items: objects as ``-o json`` shows them, from a state and the records that lead to it;
             each has a ``name``, most a ``namespace``.
-        columns: (n,) heads.
-        wide_only: those that only the wide form has.
+        columns: heads, as ``write_table`` takes them.
         row: (n,) cells of an object, given the time of asking.
     """
 
     items: Callable[[NodeState, Records], list[Item]]
-    columns: tuple[str, ...]
-    wide_only: frozenset[str]
+    columns: str
     row: Callable[[Item, int], Sequence[Any]]
 
     def write(self, items: Sequence[Item], now_ns: int, form: str) -> None:
         """A ``table`` of the objects, or a ``wide`` one."""
         rows = (self.row(item, now_ns) for item in items)
         with paged():
-            write_rows(self.columns, rows, form, wide_only=self.wide_only, width_max=screen_width())
+            write_table(self.columns, rows, form, screen_width())
 
 
 def matches(item: Item, name: str) -> bool:
@@ -263,38 +261,19 @@ def _probe_row(item: Item, now_ns: int) -> Sequence[Any]:
 
 TABLES: dict[str, Table] = {
     "pods": Table(
-        _pods,
-        ("NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "NODE", "QOS", "UID"),
-        frozenset({"NODE", "QOS", "UID"}),
-        _pod_row,
+        _pods, "NAMESPACE, NAME, READY, STATUS, RESTARTS, AGE, NODE*, QOS*, UID*", _pod_row
     ),
     "devices": Table(
         _devices,
-        ("RESOURCE", "DEVICE", "NUMA", "NAMESPACE", "POD", "CONTAINER", "AGE", "POD UID"),
-        frozenset({"POD UID"}),
+        "RESOURCE, DEVICE, NUMA, NAMESPACE, POD, CONTAINER, AGE, POD UID*",
         _device_row,
     ),
     "images": Table(
-        _images,
-        ("IMAGE ID", "SIZE", "IN USE", "LAST USED", "AGE", "PINNED", "FULL ID"),
-        frozenset({"PINNED", "FULL ID"}),
-        _image_row,
+        _images, "IMAGE ID, SIZE, IN USE, LAST USED, AGE, PINNED*, FULL ID*", _image_row
     ),
     "probes": Table(
         _probes,
-        (
-            "NAMESPACE",
-            "POD",
-            "CONTAINER",
-            "PROBE",
-            "RESULT",
-            "LAST",
-            "SEEN",
-            "TICKS",
-            "FAILED",
-            "CONTAINER ID",
-        ),
-        frozenset({"TICKS", "FAILED", "CONTAINER ID"}),
+        "NAMESPACE, POD, CONTAINER, PROBE, RESULT, LAST, SEEN, TICKS*, FAILED*, CONTAINER ID*",
         _probe_row,
     ),
 }

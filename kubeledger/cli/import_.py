@@ -12,9 +12,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kubeledger.cli.options import DEFAULT_LEDGER, ledger_option, output_option, reports_errors
+from kubeledger.cli.files import warn_of_readers
+from kubeledger.cli.options import (
+    DEFAULT_LEDGER,
+    ledger_option,
+    option,
+    output_option,
+    reports_errors,
+)
 from kubeledger.cli.output import counted, printable, write_document, write_wrapped
-from kubeledger.cli.sources import warn_of_readers
 from kubeledger.model.errors import BadQuestionError
 
 if TYPE_CHECKING:
@@ -43,16 +49,12 @@ _COUNTS = ("bytes", "lines", "noise", "not understood", "records")
 @click.command(name="import", epilog="Example: kubeledger import /var/tmp/node-a --year 2026")
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @ledger_option
-@click.option("--node", metavar="NAME", help="Node that all sources are from.")
-@click.option("--kubelet-version", metavar="VERSION", help="Version of its kubelet, e.g. 1.36.2.")
-@click.option("--year", type=int, help="Year of the first log line; klog writes none.")
-@click.option("--format", "format_", metavar="FORMAT", help="Read only the files of this format.")
-@click.option("-q", "--quiet", is_flag=True, help="Print only the totals.")
-@click.option(
-    "--files",
-    is_flag=True,
-    help="Name every file, print all warnings, and count the records of each kind.",
-)
+@option("--node NAME", "Node that all sources are from.")
+@option("--kubelet-version VERSION", "Version of its kubelet, e.g. 1.36.2.")
+@option("--year", "Year of the first log line; klog writes none.", type=int)
+@option("--format format_ FORMAT", "Read only the files of this format.")
+@option("-q --quiet", "Print only the totals.")
+@option("--files", "Name every file, print all warnings, and count the records of each kind.")
 @output_option("table", "json")
 @reports_errors
 def import_(
@@ -202,7 +204,9 @@ def report_import(directory: Path, nodes: list[str], *, advise: bool = True) -> 
                 more = [f"why {quote(each.target)}" for each in found if each.target]
                 if happened(found[:1]):
                     more.append(f"show {found[0].seq}")
-                _advise(more[:1], f"{which}{_ledger_words(directory)}")
+                is_usual = directory == Path(DEFAULT_LEDGER)
+                where = "" if is_usual else f" --ledger {quote(str(directory))}"
+                _advise(more[:1], f"{which}{where}")
     for sentence, others in quiet.items():
         _paragraph(f"What happened on {_named(others, what='nodes')}: {sentence}")
 
@@ -224,10 +228,6 @@ _UNCUT = (
 def _paragraph(text: str) -> None:
     click.echo()
     click.echo(click.wrap_text(printable(text), width=_PARAGRAPH_WIDTH))
-
-
-def _ledger_words(directory: Path) -> str:
-    return "" if directory == Path(DEFAULT_LEDGER) else f" --ledger {quote(str(directory))}"
 
 
 def _advise(commands: list[str], where: str) -> None:

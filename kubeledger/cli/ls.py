@@ -18,15 +18,15 @@ from kubeledger.cli.options import (
     kinds_option,
     ledger_option,
     node_option,
+    option,
     output_option,
     pod_option,
     reports_errors,
     time_option,
 )
 from kubeledger.cli.output import cell_text, csv_line, printable, write_rows
-from kubeledger.cli.screen import paged, screen_width
+from kubeledger.cli.screen import cut, paged, screen_width
 from kubeledger.cli.service import until_stopped
-from kubeledger.cli.table import cut
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.units import NS_PER_S, format_ts
 
@@ -49,14 +49,12 @@ _NS_PER_DAY = 24 * 3600 * NS_PER_S
 @ledger_option
 @node_option
 @pod_option
-@click.option(
-    "--container", metavar="NAME", shell_complete=complete_containers, help="Name of a container."
-)
+@option("--container NAME", "Name of a container.", shell_complete=complete_containers)
 @kinds_option
 @time_option("--since", "First time")
-@click.option("--until", metavar="TIME", help="Last time.")
-@click.option("-f", "--follow", is_flag=True, help="Go on with the records that are appended.")
-@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="No more than N records.")
+@option("--until TIME", "Last time.")
+@option("-f --follow", "Go on with the records that are appended.")
+@option("--limit N", "No more than N records.", type=click.IntRange(min=0))
 @output_option("table", "wide", "json", "jsonl", "csv")
 @reports_errors
 def ls(
@@ -80,7 +78,7 @@ def ls(
     that later ones supersede is not taken back: ledger.RecordsSuperseded names it.
     """
     from kubeledger.analyze.sql.listing import Filter, list_records, selection
-    from kubeledger.cli.sources import warn_of_losses
+    from kubeledger.cli.files import warn_of_losses
     from kubeledger.ledger.ledger import Following, Ledger
 
     if follow and output == "json":

@@ -30,7 +30,7 @@ class LazyGroup(click.Group):
     """A group that imports a command only when it is asked for.
 
     Attributes:
-        table: name -> (module:attribute, one-line help), in the order of the help.
+        table: name -> (module:attribute in this package, one-line help), in the order of the help.
         sections: title -> names; all in one where there are none.
     """
 
@@ -55,7 +55,7 @@ class LazyGroup(click.Group):
         if entry is None:
             return None
         module, _, attribute = entry[0].partition(":")
-        command = getattr(import_module(module), attribute)
+        command = getattr(import_module(f"kubeledger.{module}"), attribute)
         assert isinstance(command, click.Command)
         return command
 
@@ -99,74 +99,48 @@ CLOSED_PIPE_EXIT_CODE = 141
 
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Take in": {
-        "demo": ("kubeledger.cli.demo:demo", "Run the main job end to end on a bundled recording."),
-        "import": ("kubeledger.cli.import_:import_", "Take in a node's files and append records."),
-        "collect": ("kubeledger.cli.collect:collect", "Gather what a node left, for an import."),
-        "record": ("kubeledger.cli.record:record", "Record this node while it runs."),
-        "probe": ("kubeledger.cli.probe:probe", "Make a pod's probes as its kubelet makes them."),
-        "simulate": ("kubeledger.cli.simulate:simulate", "Run a node that you do not have."),
+        "demo": ("cli.demo:demo", "Run the main job end to end on a bundled recording."),
+        "import": ("cli.import_:import_", "Take in a node's files and append records."),
+        "collect": ("cli.collect:collect", "Gather what a node left, for an import."),
+        "record": ("cli.record:record", "Record this node while it runs."),
+        "probe": ("cli.probe:probe", "Make a pod's probes as its kubelet makes them."),
+        "simulate": ("cli.simulate:simulate", "Run a node that you do not have."),
     },
     "Look": {
-        "ls": ("kubeledger.cli.ls:ls", "List records."),
-        "show": (
-            "kubeledger.cli.ls:show",
-            "Show one record with its evidence, causes and effects.",
-        ),
-        "state": ("kubeledger.cli.state:state", "Rebuild the node's state at any instant."),
-        "get": (
-            "kubeledger.cli.state:get",
-            "Show pods, devices, images or probes, as kubectl would.",
-        ),
-        "timeline": ("kubeledger.cli.timeline:timeline", "Draw what happened as one HTML file."),
-        "ui": (
-            "kubeledger.cli.timeline:ui",
-            "Show the timeline in a browser, and ask it questions.",
-        ),
+        "ls": ("cli.ls:ls", "List records."),
+        "show": ("cli.ls:show", "Show one record with its evidence, causes and effects."),
+        "state": ("cli.state:state", "Rebuild the node's state at any instant."),
+        "get": ("cli.state:get", "Show pods, devices, images or probes, as kubectl would."),
+        "timeline": ("cli.timeline:timeline", "Draw what happened as one HTML file."),
+        "ui": ("cli.timeline:ui", "Show the timeline in a browser, and ask it questions."),
     },
     "Ask": {
-        "why": (
-            "kubeledger.cli.why:why",
-            "Say why: what happened, when, and the lines that prove it.",
-        ),
-        "sql": (
-            "kubeledger.cli.sql:sql",
-            "Ask read-only SQL over the ledger, or run a shipped query.",
-        ),
-        "whatif": (
-            "kubeledger.cli.whatif:whatif",
-            "Decide again under other settings or versions.",
-        ),
-        "verify": ("kubeledger.cli.verify:verify", "Decide recorded decisions again, and compare."),
-        "diff": ("kubeledger.cli.diff:diff", "Compare two histories, or a node at two instants."),
+        "why": ("cli.why:why", "Say why: what happened, when, and the lines that prove it."),
+        "sql": ("cli.sql:sql", "Ask read-only SQL over the ledger, or run a shipped query."),
+        "whatif": ("cli.whatif:whatif", "Decide again under other settings or versions."),
+        "verify": ("cli.verify:verify", "Decide recorded decisions again, and compare."),
+        "diff": ("cli.diff:diff", "Compare two histories, or a node at two instants."),
         "completeness": (
-            "kubeledger.cli.completeness:completeness",
+            "cli.completeness:completeness",
             "Say what evidence there is, and what is missing.",
         ),
-        "mcp": ("kubeledger.mcp.command:mcp", "Answer agents, by the Model Context Protocol."),
+        "mcp": ("mcp.command:mcp", "Answer agents, by the Model Context Protocol."),
     },
     "Keep and hand on": {
-        "audit": ("kubeledger.cli.audit:audit", "Check hash chain, checkpoints and cgroup values."),
-        "export": ("kubeledger.cli.export:export", "Write records for other programs and tests."),
-        "index": (
-            "kubeledger.cli.compact:index",
-            "Write records as Parquet, for SQL over long ledgers.",
-        ),
-        "compact": ("kubeledger.cli.compact:compact", "Seal and compress what is still open."),
-        "ship": (
-            "kubeledger.cli.ship:ship",
-            "Store sealed segments elsewhere, as they are sealed.",
-        ),
-        "restore": ("kubeledger.cli.ship:restore", "Make a ledger of what was shipped."),
+        "audit": ("cli.audit:audit", "Check hash chain, checkpoints and cgroup values."),
+        "export": ("cli.export:export", "Write records for other programs and tests."),
+        "index": ("cli.compact:index", "Write records as Parquet, for SQL over long ledgers."),
+        "compact": ("cli.compact:compact", "Seal and compress what is still open."),
+        "ship": ("cli.record:ship", "Store sealed segments elsewhere, as they are sealed."),
+        "restore": ("cli.record:restore", "Make a ledger of what was shipped."),
     },
-    "Fleet": {
-        "fleet": ("kubeledger.cli.fleet:fleet", "Take in, verify and ask many nodes at once.")
-    },
+    "Fleet": {"fleet": ("cli.fleet:fleet", "Take in, verify and ask many nodes at once.")},
     "Against the real kubelet": {
-        "decide": ("kubeledger.cli.decide:decide", "Decide cases as the real kubelet decides."),
-        "judge": ("kubeledger.cli.decide:judge", "Judge claimed outcomes: is each a kubelet's?"),
+        "decide": ("cli.decide:decide", "Decide cases as the real kubelet decides."),
+        "judge": ("cli.decide:judge", "Judge claimed outcomes: is each a kubelet's?"),
     },
 }
-"""section of the help -> name -> (module:attribute, one-line help)."""
+"""section of the help -> name -> (module:attribute in this package, one-line help)."""
 
 COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
 

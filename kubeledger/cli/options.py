@@ -29,28 +29,7 @@ from kubeledger.analyze.clock import TIME_HELP, Span, parse_time
 from kubeledger.cli.complete import complete_kinds, complete_nodes, complete_pods
 from kubeledger.cli.output import printable
 from kubeledger.model.errors import BadQuestionError, KubeledgerError, OutputError
-
-__all__ = [
-    "BUG_EXIT_CODE",
-    "DEFAULT_LEDGER",
-    "Redact",
-    "Seconds",
-    "instant",
-    "kinds_option",
-    "kubelet_options",
-    "ledger_option",
-    "memory_option",
-    "node_option",
-    "options_as",
-    "output_file",
-    "output_option",
-    "parse_time",
-    "pod_option",
-    "redact_options",
-    "reports_errors",
-    "time_option",
-    "timeout_option",
-]
+from kubeledger.model.patterns import regex
 
 BUG_EXIT_CODE = 70
 """Exit code of an error that is ours (EX_SOFTWARE of sysexits)."""
@@ -58,7 +37,23 @@ BUG_EXIT_CODE = 70
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 DEFAULT_LEDGER = ".kubeledger"
 
+_PARAMETER = regex(r"[a-z_]+")
+
 _F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def option(words: str, help_: str, **more: Any) -> Callable[[_F], _F]:  # noqa: ANN401 # click's
+    """An option as its help shows it: its names, the parameter if that is another, its METAVAR.
+
+    One with neither METAVAR nor type is a flag.
+    """
+    names = [word for word in words.split() if word.startswith("-") or _PARAMETER.fullmatch(word)]
+    shown = [word for word in words.split() if word not in names]
+    if shown:
+        more["metavar"] = shown[0]
+    elif not more.keys() & {"type", "default"}:
+        more["is_flag"] = True
+    return click.option(*names, help=help_, **more)
 
 
 class Seconds(click.FloatRange):
@@ -77,61 +72,48 @@ class Seconds(click.FloatRange):
         return found
 
 
-ledger_option = click.option(
-    "--ledger",
+ledger_option = option(
+    "--ledger DIR",
+    "Directory of the ledger.",
     envvar="KUBELEDGER",
     default=DEFAULT_LEDGER,
     show_default=f"$KUBELEDGER, else ./{DEFAULT_LEDGER}",
-    metavar="DIR",
     type=click.Path(path_type=Path, readable=False),
-    help="Directory of the ledger.",
 )
 """``--ledger DIR``, passed as ``ledger: Path``; it need not exist."""
 
-node_option = click.option(
-    "--node",
-    metavar="NAME",
-    shell_complete=complete_nodes,
-    help="Node to look at, where the ledger holds several.",
+node_option = option(
+    "--node NAME", "Node to look at, where the ledger holds several.", shell_complete=complete_nodes
 )
 """``--node NAME``, passed as ``node: str | None``."""
 
-pod_option = click.option(
-    "--pod",
-    metavar="POD",
-    shell_complete=complete_pods,
-    help="NAMESPACE/NAME, NAME or UID of a pod.",
+pod_option = option(
+    "--pod POD", "NAMESPACE/NAME, NAME or UID of a pod.", shell_complete=complete_pods
 )
 """``--pod POD``, passed as ``pod: str | None``."""
 
-kinds_option = click.option(
-    "--kind",
-    "kinds",
+kinds_option = option(
+    "--kind kinds GLOB",
+    "Kind of record, e.g. 'images.*' or 'Pod*'. May be given several times.",
     multiple=True,
-    metavar="GLOB",
     shell_complete=complete_kinds,
-    help="Kind of record, e.g. 'images.*' or 'Pod*'. May be given several times.",
 )
 """``--kind GLOB``, passed as ``kinds: tuple[str, ...]``."""
 
 output_file = click.Path(path_type=Path, readable=False, dir_okay=False, allow_dash=True)
 """A file to be written, or ``-``."""
 
-timeout_option = click.option(
-    "--timeout",
-    "timeout_s",
+timeout_option = option(
+    "--timeout timeout_s SECONDS",
+    "Longest time a query may take.",
     type=Seconds(min=0, min_open=True),
     default=60.0,
     show_default=True,
-    metavar="SECONDS",
-    help="Longest time a query may take.",
 )
 """``--timeout SECONDS``, passed as ``timeout_s: float``."""
 
-memory_option = click.option(
-    "--memory",
-    metavar="SIZE",
-    help="Memory for data and query, e.g. 2GB; the rest goes to a temporary directory.",
+memory_option = option(
+    "--memory SIZE", "Memory for data and query, e.g. 2GB; the rest goes to a temporary directory."
 )
 """``--memory SIZE``, passed as ``memory: str | None``."""
 
@@ -152,8 +134,8 @@ def kubelet_options(function: _F) -> _F:
     """How a kubelet is asked, passed as ``kubelet``, ``token``, ``ca`` and ``insecure``."""
     file = click.Path(path_type=Path)
     url = "Ask the kubelet, e.g. https://127.0.0.1:10250."
-    for option in (
-        click.option("--insecure", is_flag=True, help="Do not check the kubelet's certificate."),
+    for each in (
+        option("--insecure", "Do not check the kubelet's certificate."),
         click.option(
             *("--ca", "--ca-file", "ca"),
             cls=_Renamed,
@@ -168,9 +150,9 @@ def kubelet_options(function: _F) -> _F:
             metavar="FILE",
             help="Token for the kubelet, read each time.",
         ),
-        click.option("--kubelet", metavar="URL", help=url),
+        option("--kubelet URL", url),
     ):
-        function = option(function)
+        function = each(function)
     return function
 
 
@@ -230,17 +212,15 @@ redact_options = options_as(
     "redact",
     Redact,
     [
-        click.option(
+        option(
             "--redact",
-            is_flag=True,
-            help="Replace names, IDs and addresses by pseudonyms; keep few words of log lines.",
+            "Replace names, IDs and addresses by pseudonyms; keep few words of log lines.",
         ),
-        click.option(
-            "--redact-key",
-            envvar="KUBELEDGER_REDACT_KEY",
-            metavar="SECRET",
-            help="Same secret, same pseudonyms (better as $KUBELEDGER_REDACT_KEY). "
+        option(
+            "--redact-key SECRET",
+            "Same secret, same pseudonyms (better as $KUBELEDGER_REDACT_KEY). "
             "Default: a random one.",
+            envvar="KUBELEDGER_REDACT_KEY",
         ),
     ],
 )
@@ -249,13 +229,12 @@ redact_options = options_as(
 
 def output_option(*formats: str) -> Callable[[_F], _F]:
     """``-o FORMAT``, passed as ``output: str``; the first of ``formats`` is the default."""
-    return click.option(
-        "-o",
-        "--output",
+    return option(
+        "-o --output",
+        "Form of the output.",
         type=click.Choice(formats),
         default=formats[0],
         show_default=True,
-        help="Form of the output.",
     )
 
 
@@ -282,7 +261,7 @@ def reports_errors(function: _F) -> _F:
     70; its traceback with ``--debug``.
     """
 
-    @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+    @option("--debug", "Show the traceback of an error.")
     @functools.wraps(function)
     def wrapper(*args: object, debug: bool, **kwargs: object) -> object:
         try:
@@ -293,7 +272,7 @@ def reports_errors(function: _F) -> _F:
             _show(error, debug=debug)
             sys.exit(error.exit_code)
         except Exception as error:
-            if _is_interrupt(error):
+            if type(error) is RuntimeError and str(error) == "Query interrupted":  # by Ctrl-C
                 raise KeyboardInterrupt from None
             if _is_full(error):
                 _show(_no_room(error), debug=debug)
@@ -320,11 +299,6 @@ def _no_room(error: Exception) -> OutputError:
         f"output cannot be written: {reason.lower()}",
         advice="free some space for the output, and for temporary files ($TMPDIR)",
     )
-
-
-def _is_interrupt(error: Exception) -> bool:
-    """DuckDB has words of its own for Ctrl-C."""
-    return type(error) is RuntimeError and str(error) == "Query interrupted"
 
 
 def _show(error: KubeledgerError, *, debug: bool) -> None:

@@ -20,8 +20,7 @@ from decimal import Decimal
 from itertools import chain
 from typing import Any, Literal, TextIO
 
-from kubeledger.cli.screen import color_wanted, screen_width
-from kubeledger.cli.table import table_lines
+from kubeledger.cli.screen import color_wanted, screen_width, table_lines
 from kubeledger.model.patterns import regex
 from kubeledger.model.units import sizes_text
 
@@ -102,6 +101,14 @@ def write_objects(
         return
     for each in objects:
         write_rows(tuple(each), [tuple(each.values())], format_)
+
+
+def write_table(columns: str, rows: Iterable[Row], format_: str, width_max: int | None) -> None:
+    """Print a table whose columns have commas between; ``qos*`` is only in the ``wide`` form."""
+    marked = columns.split(", ")
+    wide_only = {name[:-1] for name in marked if name.endswith("*")}
+    names = [name.removesuffix("*") for name in marked]
+    write_rows(names, rows, format_, wide_only=wide_only, width_max=width_max)
 
 
 def write_wrapped(columns: Sequence[str], rows: Iterable[Row]) -> None:

@@ -1,8 +1,9 @@
-"""``kubeledger probe``: a pod's probes, made as its kubelet makes them."""
+"""``kubeledger probe``: a pod's probes, made as its kubelet makes them, and what came of them."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,13 +16,19 @@ from kubeledger.cli.options import (
     kubelet_options,
     ledger_option,
     node_option,
+    option,
     output_option,
     reports_errors,
 )
+from kubeledger.cli.output import printable, write_document
+from kubeledger.model.errors import BadInputError, BadQuestionError
+from kubeledger.model.units import NS_PER_S, format_go_duration, format_ts
 
 if TYPE_CHECKING:
+    from kubeledger.probe.attempt import Attempt, Exchange
     from kubeledger.probe.run import ProbedTick
-    from kubeledger.probe.target import ProbePlan
+    from kubeledger.probe.series import ProbeSeries
+    from kubeledger.probe.target import PodTarget, ProbePlan
 
 _REPEAT_MAX = 1000
 _LIST_BYTES_MAX = 256 << 20
@@ -30,33 +37,29 @@ _SILENCE_S = 10
 
 @click.command(epilog="Example: kubeledger probe default/web --kubelet https://10.0.0.4:10250")
 @click.argument("target", metavar="NS/POD[/CONTAINER]", shell_complete=complete_probed)
-@click.option("--pods", metavar="FILE|URL", help="Pod list that has the pod; - is standard input.")
+@option("--pods FILE|URL", "Pod list that has the pod; - is standard input.")
 @kubelet_options
 @ledger_option
 @node_option
-@click.option("--kubelet-version", metavar="V", help="Default: that of the ledger or --kubelet.")
-@click.option("--address", metavar="IP", help="Probe this instead of the pod's IP.")
-@click.option(
-    "--probe",
-    "probe_types",
+@option("--kubelet-version V", "Default: that of the ledger or --kubelet.")
+@option("--address IP", "Probe this instead of the pod's IP.")
+@option(
+    "--probe probe_types",
+    "Only this; may be repeated. Default: all.",
     multiple=True,
     type=click.Choice(("startup", "readiness", "liveness")),
-    help="Only this; may be repeated. Default: all.",
 )
-@click.option(
-    "--repeat",
+@option(
+    "--repeat N",
+    "How often to make each probe.",
     type=click.IntRange(1, _REPEAT_MAX),
     default=1,
     show_default=True,
-    metavar="N",
-    help="How often to make each probe.",
 )
-@click.option(
-    "--period",
-    "period_s",
+@option(
+    "--period period_s SECONDS",
+    "Time between executions. Default: the probe's period.",
     type=Seconds(min=0),
-    metavar="SECONDS",
-    help="Time between executions. Default: the probe's period.",
 )
 @output_option("table", "json")
 @reports_errors
@@ -85,10 +88,7 @@ def probe(
     differently. Commands of exec probes are not run. Without --pods and --kubelet the last pod
     list in the ledger is taken. Exit code 1 when a probe does not succeed.
     """
-    from kubeledger.cli.probe_output import write_json, write_table
     from kubeledger.kubelet.profile.resolve import resolve
-    from kubeledger.model.errors import BadQuestionError
-    from kubeledger.model.units import NS_PER_S
     from kubeledger.probe.pods import pod_in_ledger, pod_in_list, pod_of_kubelet
     from kubeledger.probe.series import run_series
     from kubeledger.probe.target import pod_target, probe_plans
@@ -130,7 +130,6 @@ def probe(
 
 
 def _parsed(target: str) -> tuple[str, str, str | None]:
-    from kubeledger.model.errors import BadQuestionError
 
     parts = target.removeprefix("pod/").split("/")
     if not 2 <= len(parts) <= 3 or not all(parts):
@@ -141,7 +140,6 @@ def _parsed(target: str) -> tuple[str, str, str | None]:
 def _read_list(source: str) -> bytes:
     """A file, standard input, or what a URL gives that needs no token."""
     from kubeledger.cli.files import read_input
-    from kubeledger.model.errors import BadInputError
 
     if not source.startswith(("http://", "https://")):
         return read_input(source, _LIST_BYTES_MAX)
@@ -161,7 +159,166 @@ def _read_list(source: str) -> bytes:
 
 
 def _say(plan: ProbePlan, tick: ProbedTick) -> None:
-    from kubeledger.cli.output import printable
-
     line = f"{plan.container.name} {plan.probe_type}: {tick.outcome}"
     click.echo(printable(f"{line}: {tick.text}" if tick.text else line)[:200], err=True)
+
+
+_TEXT_CHARS_MAX = 300
+
+
+def write_json(pod: PodTarget, series: list[ProbeSeries], version: str, source: str) -> None:
+    """One object, with everything."""
+    document = {
+        "namespace": pod.namespace,
+        "pod": pod.name,
+        "pod_uid": pod.pod.metadata.uid,
+        "address": pod.ip,
+        "kubelet_version": version,
+        "source": source,
+        "probes": [_probe_object(each) for each in series],
+    }
+    write_document(document)
+
+
+def write_table(pod: PodTarget, series: list[ProbeSeries], version: str, source: str) -> None:
+    """For people: one part a probe."""
+    head = f"pod {pod.namespace}/{pod.name} at {pod.ip}, as kubelet {version} probes it ({source})"
+    click.echo(printable(head))
+    for each in series:
+        click.echo()
+        click.secho(printable(_title(each.plan)), bold=True)
+        for label, text in _lines(each):
+            click.echo(f"  {label:<10}{printable(text)}")
+
+
+def _probe_object(each: ProbeSeries) -> dict[str, object]:
+    plan = each.plan
+    return {
+        "container": plan.container.name,
+        "probe_type": plan.probe_type,
+        "handler": plan.handler,
+        "spec": plan.spec,
+        "grace_period_s": plan.grace_s,
+        "not_run": each.not_run or None,
+        "ticks": [_tick_object(tick) for tick in each.ticks],
+        "differs_from_curl": each.differences,
+    }
+
+
+def _tick_object(tick: ProbedTick) -> dict[str, object]:
+    return {
+        "ts": format_ts(tick.at_ns),
+        "result": tick.outcome,
+        "output": tick.text,
+        "or_outputs": tick.attempts[-1].or_texts,
+        "event": tick.event,
+        "held_back": tick.held_back or None,
+        "run": tick.run,
+        "cached": tick.cached or None,
+        "forecast": tick.forecast,
+        "attempts": [
+            {
+                "result": attempt.execution.outcome,
+                "output": attempt.execution.text,
+                "total_ns": attempt.total_ns,
+                "not_followed": attempt.not_followed or None,
+                "exchanges": attempt.exchanges,
+            }
+            for attempt in tick.attempts
+        ],
+    }
+
+
+def _title(plan: ProbePlan) -> str:
+    spec = plan.spec
+    return (
+        f"{plan.container.name}: {plan.probe_type} probe ({plan.handler or 'no handler'}), every "
+        f"{spec.period_seconds} s, timeout {spec.timeout_seconds} s, fails after "
+        f"{spec.failure_threshold}, succeeds after {spec.success_threshold}"
+    )
+
+
+def _lines(each: ProbeSeries) -> Iterator[tuple[str, str]]:
+    if each.not_run:
+        yield "not run", each.not_run
+        return
+    tick = each.ticks[-1]
+    if len(each.ticks) > 1:
+        yield "ticks", _counted(each.ticks)
+    last = tick.attempts[-1]
+    for exchange in last.exchanges:
+        yield from _exchange_lines(exchange)
+    yield "total", f"{_ms(last.total_ns)} of {each.plan.spec.timeout_seconds} s"
+    yield from _result_lines(each.plan, tick, last)
+    for difference in each.differences:
+        if difference.matters:
+            yield "curl", f"{difference.what}: {difference.says}"
+
+
+def _exchange_lines(exchange: Exchange) -> Iterator[tuple[str, str]]:
+    yield (
+        "to",
+        f"{exchange.url or exchange.address}"
+        + (f" ({exchange.local} -> {exchange.address})" if exchange.local else ""),
+    )
+    if exchange.sent:
+        yield "sent", " | ".join(exchange.sent)
+    phases = ", ".join(f"{name} {_ms(ns)}" for name, ns in exchange.phases_ns.items())
+    yield "phases", phases.replace("first_byte", "first byte")
+    if exchange.tls:
+        yield "TLS", exchange.tls
+    if exchange.received:
+        body = len(exchange.body.encode())
+        size = f" | {body} bytes of body{', cut' if exchange.body_cut else ''}"
+        yield "came back", " | ".join(exchange.received) + (size if exchange.status else "")
+
+
+def _result_lines(plan: ProbePlan, tick: ProbedTick, last: Attempt) -> Iterator[tuple[str, str]]:
+    tries = f" after {len(tick.attempts)} executions" if len(tick.attempts) > 1 else ""
+    text = f": {_shown(tick.text)}" if tick.text else ""
+    yield "result", f"{tick.outcome}{tries}{text}"
+    for other in last.or_texts:
+        yield "or", other
+    if tick.event:
+        yield "event", _shown(tick.event)
+    if tick.held_back:
+        yield "but", f"the kubelet would not probe now: {tick.held_back}"
+    yield "then", _forecast_text(plan, tick)
+
+
+def _forecast_text(plan: ProbePlan, tick: ProbedTick) -> str:
+    ahead = tick.forecast
+    if ahead.result is None:
+        return "errors are dropped: such ticks never change what is cached"
+    if ahead.result == tick.cached:
+        return f"cached now: {tick.cached}, and it stays"
+    when = f"{ahead.ticks} like this in a row, within {_span(ahead.within_ns)}"
+    now = f"cached now: {tick.cached}, " if tick.cached else ""
+    if ahead.kills:
+        return f"{now}{when}: killed with {plan.grace_s} s of grace ({plan.probe_type} probe)"
+    if ahead.result == "Failure":
+        return f"{now}{when}: not ready"
+    becomes = {"readiness": "ready", "startup": "started", "liveness": "alive"}[plan.probe_type]
+    return f"{now}{when}: {becomes}"
+
+
+def _counted(ticks: list[ProbedTick]) -> str:
+    outcomes = [tick.outcome for tick in ticks]
+    counts = ", ".join(f"{outcomes.count(each)} {each}" for each in dict.fromkeys(outcomes))
+    totals = sorted(tick.attempts[-1].total_ns for tick in ticks)
+    return (
+        f"{len(ticks)}: {counts}; {ticks[-1].run} in a row; "
+        f"median {_ms(totals[len(totals) // 2])}, longest {_ms(totals[-1])}"
+    )
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= _TEXT_CHARS_MAX else f"{text[:_TEXT_CHARS_MAX]}…"
+
+
+def _ms(nanoseconds: int) -> str:
+    return f"{nanoseconds / 1e6:.1f} ms"
+
+
+def _span(nanoseconds: int) -> str:
+    return format_go_duration(round(nanoseconds, -8)) if nanoseconds >= 10**8 else _ms(nanoseconds)

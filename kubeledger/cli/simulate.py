@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from kubeledger.cli.options import ledger_option, output_file, output_option, reports_errors
+from kubeledger.cli.options import ledger_option, option, output_file, output_option, reports_errors
 from kubeledger.cli.output import counted, printable, write_document, write_rows
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.tail import Draft
@@ -91,19 +91,18 @@ _BAD_INPUT = 3
 @click.command(epilog="Example: kubeledger simulate node.yaml --ledger ./simulated")
 @click.argument("scenario", metavar="SCENARIO", type=click.Path(path_type=Path, readable=False))
 @ledger_option
-@click.option(
-    "--out",
-    type=output_file,
-    metavar="FILE",
-    help="Write this *.ledger.jsonl[.zst] (in place of a ledger, unless --ledger is given too); "
+@option(
+    "--out FILE",
+    "Write this *.ledger.jsonl[.zst] (in place of a ledger, unless --ledger is given too); "
     "- is standard output.",
+    type=output_file,
 )
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), metavar="N", help="Another seed.")
-@click.option("--duration", metavar="D", help="Another duration, e.g. 30m or 24h.")
-@click.option("--node", metavar="NAME", help="Another name.")
-@click.option("--every-tick", is_flag=True, help="Write each probe tick; else equal ones fold.")
-@click.option("--check", is_flag=True, help="Only check the scenario.")
-@click.option("-q", "--quiet", is_flag=True, help="Print only the totals.")
+@option("--seed N", "Another seed.", type=click.IntRange(0, 2**63 - 1))
+@option("--duration D", "Another duration, e.g. 30m or 24h.")
+@option("--node NAME", "Another name.")
+@option("--every-tick", "Write each probe tick; else equal ones fold.")
+@option("--check", "Only check the scenario.")
+@option("-q --quiet", "Print only the totals.")
 @output_option("table", "json")
 @click.pass_context
 @reports_errors
@@ -248,16 +247,12 @@ def _run(plan: Plan, directory: Path | None, out: Path | None) -> tuple[Counter[
 
 
 _HAPPENED = {
-    "lifecycle.PodAdmitted": "pods admitted",
-    "lifecycle.PodRejected": "pods refused",
-    "preemption.PodPreempted": "pods preempted",
-    "lifecycle.PodEvicted": "pods evicted",
-    "lifecycle.PodTerminated": "pods ended",
-    "lifecycle.ContainerKilled": "containers killed",
-    "lifecycle.ContainerRestarted": "containers restarted",
-    "images.ImageDeleted": "images removed",
+    "lifecycle.PodAdmitted": "pods admitted", "lifecycle.PodRejected": "pods refused",
+    "preemption.PodPreempted": "pods preempted", "lifecycle.PodEvicted": "pods evicted",
+    "lifecycle.PodTerminated": "pods ended", "lifecycle.ContainerKilled": "containers killed",
+    "lifecycle.ContainerRestarted": "containers restarted", "images.ImageDeleted": "images removed",
     "devicemanager.DevicesAllocated": "device allocations",
-}
+}  # fmt: skip
 
 
 def _print(plan: Plan, counts: Counter[str], added: int, *, quiet: bool, output: str) -> None:

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from kubeledger.analyze.clock import parse_time
 from kubeledger.cli.complete import Complete, complete_queries
 from kubeledger.cli.options import (
     ledger_option,
     memory_option,
+    option,
     options_as,
     output_option,
-    parse_time,
     reports_errors,
     timeout_option,
 )
@@ -53,16 +54,12 @@ def asking_options(complete: Complete) -> Callable[[Callable[..., None]], Callab
     options = (
         click.argument("query", required=False),
         output_option("table", "wide", "json", "jsonl", "csv"),
-        click.option("--list", "list_", is_flag=True, help="List the shipped queries."),
-        click.option(
-            "--run", "run_", metavar="NAME", shell_complete=complete, help="Run a shipped query."
-        ),
-        click.option(
-            "--param",
-            "params",
+        option("--list list_", "List the shipped queries."),
+        option("--run run_ NAME", "Run a shipped query.", shell_complete=complete),
+        option(
+            "--param params NAME=VALUE",
+            "Value of a $NAME in the query. May be given several times.",
             multiple=True,
-            metavar="NAME=VALUE",
-            help="Value of a $NAME in the query. May be given several times.",
         ),
         timeout_option,
         memory_option,
@@ -82,7 +79,7 @@ def sql(ledger: Path, asked: Asked) -> None:
     """
     from kubeledger.analyze.sql.ledger_tables import LedgerTables
     from kubeledger.analyze.sql.views import load_library
-    from kubeledger.cli.sources import warn_of_losses
+    from kubeledger.cli.files import warn_of_losses
     from kubeledger.ledger.ledger import Ledger
 
     def opened() -> tuple[Tables, Span]:
@@ -108,7 +105,7 @@ def answer(
     """
     from kubeledger.analyze.sql.api import Queryable
     from kubeledger.analyze.sql.views import find_query
-    from kubeledger.cli.memory import bounded, size_of_memory
+    from kubeledger.cli.service import bounded, size_of_memory
 
     if sum([asked.query is not None, asked.run_ is not None, asked.list_]) > 1:
         raise BadQuestionError("give one of QUERY, --run and --list")
@@ -214,27 +211,19 @@ A query may span lines and ends with a semicolon."""
 Show = Callable[[str, dict[str, str] | dict[str, str | None]], None]
 
 
-class Shell:
+class Shell(NamedTuple):
     """Reads queries line by line and shows their answers.
 
-    Args:
+    Attributes:
         show: runs a query with parameters and prints its rows.
         ask: prints a prompt and returns a line; raises EOFError at the end.
     """
 
-    def __init__(
-        self,
-        show: Show,
-        span: Span,
-        views: Mapping[str, View],
-        library: Mapping[str, ShippedQuery],
-        ask: Callable[[str], str] = input,
-    ) -> None:
-        self._show = show
-        self._span = span
-        self._views = views
-        self._library = library
-        self._ask = ask
+    show: Show
+    span: Span
+    views: Mapping[str, View]
+    library: Mapping[str, ShippedQuery]
+    ask: Callable[[str], str] = input
 
     def run(self) -> None:
         """Until `.quit` or the end of input; errors are shown and forgotten."""
@@ -245,7 +234,7 @@ class Shell:
                     if statement.startswith("."):
                         self._command(statement)
                     else:
-                        self._show(statement, {})
+                        self.show(statement, {})
                 except KubeledgerError as error:
                     click.echo(printable(f"error: {error}"), err=True)
                 except KeyboardInterrupt:
@@ -255,7 +244,7 @@ class Shell:
         lines: list[str] = []
         while True:
             try:
-                line = self._ask("   ...> " if lines else "kubeledger> ")
+                line = self.ask("   ...> " if lines else "kubeledger> ")
             except EOFError:
                 click.echo()
                 return
@@ -280,12 +269,12 @@ class Shell:
             case ".help":
                 click.echo(_HELP)
             case ".tables":
-                write_wrapped(("view", "rows"), [(v.name, v.doc) for v in self._views.values()])
+                write_wrapped(("view", "rows"), [(v.name, v.doc) for v in self.views.values()])
             case ".schema":
-                _schema(self._views, words)
+                _schema(self.views, words)
             case ".queries":
                 write_wrapped(
-                    ("query", "question"), [(q.name, q.title) for q in self._library.values()]
+                    ("query", "question"), [(q.name, q.title) for q in self.library.values()]
                 )
             case ".run":
                 self._run(words)
@@ -297,8 +286,8 @@ class Shell:
 
         if not words:
             raise BadQuestionError("which query?", advice="`.queries` lists them")
-        shipped = find_query(words[0], self._library)
-        self._show(shipped.sql, bound(shipped, named(tuple(words[1:])), self._span))
+        shipped = find_query(words[0], self.library)
+        self.show(shipped.sql, bound(shipped, named(tuple(words[1:])), self.span))
 
 
 def _schema(views: Mapping[str, View], words: list[str]) -> None:

@@ -13,6 +13,7 @@ from kubeledger.cli.options import (
     instant,
     ledger_option,
     node_option,
+    option,
     output_option,
     reports_errors,
     time_option,
@@ -38,8 +39,8 @@ _RESOURCES = {
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_objects)
 @ledger_option
 @node_option
-@click.option("-n", "--namespace", metavar="NS", help="Only this namespace. Default: all.")
-@click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces, as without -n.")
+@option("-n --namespace NS", "Only this namespace. Default: all.")
+@option("-A --all-namespaces", "All namespaces, as without -n.")
 @time_option("--at", "As of then", default="Default: the last record.")
 @output_option("table", "wide", "yaml", "json")
 @reports_errors
@@ -60,8 +61,8 @@ def get(
     `kubeledger state` shows. Ages count up to --at, or the last record; that of a pod from its
     creation, or the first record about it where none says.
     """
+    from kubeledger.cli.files import warn_of_losses
     from kubeledger.cli.get_rows import TABLES, matches, not_known
-    from kubeledger.cli.sources import warn_of_losses
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.replay import state_at
 
@@ -118,13 +119,12 @@ def _write_objects(found: dict[str, object] | list[dict[str, object]], output: s
 @ledger_option
 @node_option
 @time_option("--at", "Instant", default="Default: the last record.")
-@click.option("--seq", metavar="N", type=int, help="State after record N, in place of --at.")
-@click.option(
-    "--only",
-    metavar="PART,...",
-    shell_complete=complete_parts,
-    help="Parts to show: kubelet, machine, settings, pods, devices, claims, resources, cpus, "
+@option("--seq N", "State after record N, in place of --at.", type=int)
+@option(
+    "--only PART,...",
+    "Parts to show: kubelet, machine, settings, pods, devices, claims, resources, cpus, "
     "memory, topology, probes, images, pulls, cgroups, preemptions, counts.",
+    shell_complete=complete_parts,
 )
 @output_option("table", "wide", "json")
 @reports_errors
@@ -137,9 +137,7 @@ def state(
     the records up to that instant show them. Tables fit the screen;
     `-o wide` has all columns. With `-o json` the same records give the same bytes.
     """
-    import sys
-
-    from kubeledger.cli.sources import warn_of_losses
+    from kubeledger.cli.files import warn_of_losses
     from kubeledger.cli.state_tables import write_tables
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.replay import state_at

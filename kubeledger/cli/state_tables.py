@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from kubeledger.cli.output import counted, printable, write_rows
+from kubeledger.cli.output import counted, printable, write_table
 from kubeledger.kubelet.cpumanager.reducer import HeldCpus
 from kubeledger.kubelet.devicemanager.reducer import HeldDevices
 from kubeledger.kubelet.lifecycle.state import ContainerState, PodState
@@ -48,19 +48,17 @@ class _Page:
         self._width_max = width_max
         self._day = None if now_ns is None else now_ns // _NS_PER_DAY
 
-    def table(
-        self, title: str, columns: Sequence[str], rows: Rows, *, wide_only: Collection[str] = ()
-    ) -> None:
-        """A table under its name, without the columns that only the wide form has."""
+    def table(self, title: str, columns: str, rows: Rows) -> None:
+        """A table under its name; columns as ``write_table`` takes them."""
         rows = list(rows)
         click.echo(f"\n{title.upper()} ({len(rows)})")
         if rows:
-            self.rows(columns, rows, wide_only=wide_only)
+            self.rows(columns, rows)
 
-    def rows(self, columns: Sequence[str], rows: Rows, *, wide_only: Collection[str] = ()) -> None:
+    def rows(self, columns: str, rows: Rows) -> None:
         """A table without a name."""
-        form, width = "wide" if self._width_max is None else "table", self._width_max
-        write_rows(columns, rows, form, wide_only=wide_only, width_max=width)
+        form = "wide" if self._width_max is None else "table"
+        write_table(columns, rows, form, self._width_max)
 
     def time(self, ts_ns: int | None) -> str:
         """To the millisecond; in the narrow form to the second, of another day with the day."""
@@ -89,7 +87,7 @@ def _name(state: NodeState, key: str) -> str:
 def _kubelet(state: NodeState, page: _Page) -> None:
     kubelet = state.kubelet
     row = (kubelet.version, kubelet.pid, page.time(kubelet.started_ts_ns), kubelet.restarts)
-    columns = ("version", "pid", "started", "restarts")
+    columns = "version, pid, started, restarts"
     page.table("kubelet", columns, [row] if kubelet.started_ts_ns is not None else [])
     for conflict in state.conflicts:
         click.echo(f"conflict: {printable(conflict)}")
@@ -118,7 +116,7 @@ def _machine(state: NodeState, page: _Page) -> None:
     for name, value in facts.items():
         click.echo(f"{name}: {'not known' if value is None else value}")
     if rows:
-        page.rows(("resource", "capacity", "allocatable"), rows)
+        page.rows("resource, capacity, allocatable", rows)
 
 
 def _pods(state: NodeState, page: _Page) -> None:
@@ -135,8 +133,8 @@ def _pods(state: NodeState, page: _Page) -> None:
         )
         for key, pod in pods
     ]
-    columns = ("pod", "phase", "admitted", "qos", "since", "containers", "uid")
-    page.table("pods", columns, rows, wide_only=("qos", "uid"))
+    columns = "pod, phase, admitted, qos*, since, containers, uid*"
+    page.table("pods", columns, rows)
 
 
 def _admission(pod: PodState) -> str:
@@ -184,7 +182,7 @@ def _devices(state: NodeState, page: _Page) -> None:
         for container, resources in containers.items()
         for resource, held in resources.items()
     )  # fmt: skip
-    page.table("devices", ("resource", "pod", "container", "devices", "numa", "since"), rows)
+    page.table("devices", "resource, pod, container, devices, numa, since", rows)
     in_use = {
         name: {d for row in rows if row[0] == name for d in row[3].split(" ")}
         for name in manager.resources
@@ -194,7 +192,7 @@ def _devices(state: NodeState, page: _Page) -> None:
          page.time(r.stopped_ts_ns))
         for name, r in sorted(manager.resources.items())
     ]  # fmt: skip
-    columns = ("resource", "total", "healthy", "in use", "registered", "stopped")
+    columns = "resource, total, healthy, in use, registered, stopped"
     page.table("device plugins", columns, plugins)
 
 
@@ -207,7 +205,7 @@ def _claims(state: NodeState, page: _Page) -> None:
         for held in claims.values()
         for driver, devices in (held.drivers or {"": ()}).items()
     )  # fmt: skip
-    page.table("claims", ("claim", "pod", "driver", "devices", "since"), rows)
+    page.table("claims", "claim, pod, driver, devices, since", rows)
 
 
 def _resources(state: NodeState, page: _Page) -> None:
@@ -220,7 +218,7 @@ def _resources(state: NodeState, page: _Page) -> None:
         for name, given in pod.containers.items()
         if (told := allocation.actuated[key].containers.get(name)) != given
     )
-    page.table("resizes under way", ("pod", "container", "allocated", "actuated"), rows)
+    page.table("resizes under way", "pod, container, allocated, actuated", rows)
 
 
 def _amounts(given: ResourceAmounts | None) -> str:
@@ -241,7 +239,7 @@ def _cpus(state: NodeState, page: _Page) -> None:
         for key, containers in manager.pods.items()
         for container, held in containers.items()
     )
-    page.table("cpus", ("pod", "container", "cpus", "since"), rows)
+    page.table("cpus", "pod, container, cpus, since", rows)
     shown = {
         "policy": manager.policy,
         "reserved": manager.reserved_cpu_set,
@@ -260,7 +258,7 @@ def _memory(state: NodeState, page: _Page) -> None:
         for container, held in containers.items()
         for block in held.blocks or (None,)
     )  # fmt: skip
-    page.table("memory", ("pod", "container", "type", "bytes", "numa", "since"), rows)
+    page.table("memory", "pod, container, type, bytes, numa, since", rows)
 
 
 def _topology(state: NodeState, page: _Page) -> None:
@@ -271,7 +269,7 @@ def _topology(state: NodeState, page: _Page) -> None:
         for key, containers in state.topologymanager.pods.items()
         for container, a in containers.items()
     )  # fmt: skip
-    columns = ("pod", "container", "numa", "preferred", "admitted", "policy", "since")
+    columns = "pod, container, numa, preferred, admitted, policy, since"
     page.table("topology", columns, rows)
 
 
@@ -285,8 +283,8 @@ def _probes(state: NodeState, page: _Page) -> None:
         for container, workers in containers.items()
         for probe_type, worker in workers.items()
     )  # fmt: skip
-    columns = ("pod", "container", "type", "result", "last", "run", "hold", "last tick", "ticks")
-    page.table("probes", columns, rows, wide_only=("last", "ticks"))
+    columns = "pod, container, type, result, last*, run, hold, last tick, ticks*"
+    page.table("probes", columns, rows)
 
 
 def _images(state: NodeState, page: _Page) -> None:
@@ -295,8 +293,8 @@ def _images(state: NodeState, page: _Page) -> None:
          page.time(image.first_detected_ts_ns), page.time(image.last_used_ts_ns))
         for image_id, image in sorted(state.images.images.items())
     ]  # fmt: skip
-    columns = ("image", "bytes", "in use", "pinned", "first detected", "last used")
-    page.table("images", columns, rows, wide_only=("first detected",))
+    columns = "image, bytes, in use, pinned, first detected*, last used"
+    page.table("images", columns, rows)
     fs, run = state.images.image_fs, state.images.last_run
     if fs is not None:
         click.echo(f"image filesystem: {fs.available_bytes} of {fs.capacity_bytes} bytes free")
@@ -310,7 +308,7 @@ def _images(state: NodeState, page: _Page) -> None:
         (name, signal.available, signal.capacity, page.time(signal.read_ts_ns))
         for name, signal in sorted(state.images.signals.items())
     ]
-    page.table("eviction signals", ("signal", "available", "capacity", "read"), signals)
+    page.table("eviction signals", "signal, available, capacity, read", signals)
 
 
 def _pulls(state: NodeState, page: _Page) -> None:
@@ -321,7 +319,7 @@ def _pulls(state: NodeState, page: _Page) -> None:
         for key, images in pulls.failing.items()
         for image, pull in images.items()
     )  # fmt: skip
-    columns = ("pod", "image", "failures", "last failed", "held back", "error")
+    columns = "pod, image, failures, last failed, held back, error"
     page.table("pulls that fail", columns, failing)
     may = sorted(
         (image, reference, "all pods" if users.everyone
@@ -329,9 +327,9 @@ def _pulls(state: NodeState, page: _Page) -> None:
         for reference, pulled in pulls.pulled.items()
         for image, users in pulled.users.items()
     )  # fmt: skip
-    page.table("pulled images", ("image", "ID", "may be used by", "since"), may)
+    page.table("pulled images", "image, ID, may be used by, since", may)
     rows = [(image, page.time(ts_ns)) for image, ts_ns in sorted(pulls.pulling.items())]
-    page.table("images to be pulled", ("image", "read"), rows)
+    page.table("images to be pulled", "image, read", rows)
 
 
 def _cgroups(state: NodeState, page: _Page) -> None:
@@ -342,17 +340,8 @@ def _cgroups(state: NodeState, page: _Page) -> None:
          " ".join(f"{name}={value}" for name, value in sorted(c.unified.items())))
         for path, c in sorted(state.cgroups.cgroups.items())
     ]  # fmt: skip
-    columns = (
-        "cgroup",
-        "pod",
-        "qos",
-        "cpu shares",
-        "quota us",
-        "period us",
-        "memory limit",
-        "v2 files",
-    )
-    page.table("cgroups", columns, rows, wide_only=("qos", "period us", "v2 files"))
+    columns = "cgroup, pod, qos*, cpu shares, quota us, period us*, memory limit, v2 files*"
+    page.table("cgroups", columns, rows)
 
 
 def _preemptions(state: NodeState, page: _Page) -> None:
@@ -362,14 +351,14 @@ def _preemptions(state: NodeState, page: _Page) -> None:
          _yes(v.evicted), _yes(v.awaiting), page.time(v.since_ts_ns))
         for v in state.preemption.victims.values()
     )  # fmt: skip
-    columns = ("victim", "preemptor", "insufficient", "evicted", "awaited", "since")
+    columns = "victim, preemptor, insufficient, evicted, awaited, since"
     page.table("preemption victims on the node", columns, rows)
 
 
 def _settings(state: NodeState, page: _Page) -> None:
     given = {n: s for n, s in state.settings.items() if s.source != "default"}
     rows = [(name, setting.value, setting.source) for name, setting in sorted(given.items())]
-    page.table("settings", ("setting", "value", "source"), rows)
+    page.table("settings", "setting, value, source", rows)
     defaults = len(state.settings) - len(given)
     if defaults:
         click.echo(f"and {defaults} left at their default (see -o json)")
@@ -378,24 +367,13 @@ def _settings(state: NodeState, page: _Page) -> None:
 def _counts(state: NodeState, page: _Page) -> None:
     counts = PARTS["counts"](state)
     rows = [(what, "not known" if count is None else count) for what, count in counts.items()]
-    page.table("counts", ("what", "how often"), rows)
+    page.table("counts", "what, how often", rows)
 
 
 _PARTS: dict[str, Callable[[NodeState, _Page], None]] = {
-    "kubelet": _kubelet,
-    "machine": _machine,
-    "pods": _pods,
-    "devices": _devices,
-    "claims": _claims,
-    "resources": _resources,
-    "cpus": _cpus,
-    "memory": _memory,
-    "topology": _topology,
-    "probes": _probes,
-    "images": _images,
-    "pulls": _pulls,
-    "cgroups": _cgroups,
-    "preemptions": _preemptions,
-    "settings": _settings,
-    "counts": _counts,
+    write.__name__.removeprefix("_"): write
+    for write in (
+        *(_kubelet, _machine, _pods, _devices, _claims, _resources, _cpus, _memory, _topology),
+        *(_probes, _images, _pulls, _cgroups, _preemptions, _settings, _counts),
+    )
 }

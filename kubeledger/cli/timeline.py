@@ -18,6 +18,7 @@ from kubeledger.cli.options import (
     instant,
     ledger_option,
     node_option,
+    option,
     output_file,
     redact_options,
     reports_errors,
@@ -33,21 +34,19 @@ if TYPE_CHECKING:
 @click.command(epilog="Example: kubeledger ui /var/tmp/node-a --port 8080")
 @click.argument("sources", nargs=-1, metavar="[PATH]...")
 @ledger_option
-@click.option(
-    "--port",
+@option(
+    "--port PORT",
+    "Port on 127.0.0.1. Default: a free one.",
     type=click.IntRange(0, 65535),
     default=0,
-    metavar="PORT",
-    help="Port on 127.0.0.1. Default: a free one.",
 )
-@click.option("--open", "opens", is_flag=True, help="Open the page in the browser.")
+@option("--open opens", "Open the page in the browser.")
 @timeout_option
-@click.option(
-    "--memory",
+@option(
+    "--memory SIZE",
+    "Memory for data and a query from the page; the rest goes to a temporary directory.",
     default="1GB",
     show_default=True,
-    metavar="SIZE",
-    help="Memory for data and a query from the page; the rest goes to a temporary directory.",
 )
 @reports_errors
 def ui(
@@ -63,9 +62,9 @@ def ui(
     which are imported temporarily; without one the ledger is shown. Ctrl-C ends it.
     """
     from kubeledger.analyze.sql.api import connect, lingering
-    from kubeledger.cli.memory import SharedBound, size_of_memory
+    from kubeledger.cli.files import ledger_for, warn_of_losses
     from kubeledger.cli.progress import progress
-    from kubeledger.cli.sources import ledger_for, warn_of_losses
+    from kubeledger.cli.service import SharedBound, size_of_memory
     from kubeledger.cli.ui_answers import Answers
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.timeline.server import Server
@@ -104,23 +103,20 @@ _OUT = "timeline.html"
 @click.argument("sources", nargs=-1, metavar="[SOURCE]...")
 @ledger_option
 @node_option
-@click.option(
-    "--out",
+@option(
+    "--out FILE",
+    "The page; - is standard output.",
     type=output_file,
     default=_OUT,
     show_default=True,
-    metavar="FILE",
-    help="The page; - is standard output.",
 )
 @time_option("--from from_", "Only what happened since")
-@click.option("--to", metavar="TIME", help="Only what happened up to then.")
-@click.option(
-    "--pod",
-    "pods",
+@option("--to TIME", "Only what happened up to then.")
+@option(
+    "--pod pods [NS/]NAME",
+    "Only this pod; may be repeated.",
     multiple=True,
-    metavar="[NS/]NAME",
     shell_complete=complete_pods,
-    help="Only this pod; may be repeated.",
 )
 @redact_options
 @reports_errors
@@ -143,9 +139,8 @@ def timeline(
     page can be shared: it shows pseudonyms for names, and no line of a log.
     """
     from kubeledger.analyze.sql.listing import Filter
-    from kubeledger.cli.files import is_standard
+    from kubeledger.cli.files import is_standard, ledger_for, redacted_ledger
     from kubeledger.cli.progress import progress
-    from kubeledger.cli.sources import ledger_for, redacted_ledger
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.timeline import Scope
 

@@ -23,8 +23,8 @@ from kubeledger.analyze.sql.tables import fingerprint
 from kubeledger.analyze.sql.views import find_query, load_library
 from kubeledger.analyze.whatif.variants import ConfigFile, config_of, variants_for
 from kubeledger.analyze.why import answers_to
-from kubeledger.cli.memory import SharedBound
 from kubeledger.cli.output import cell_text
+from kubeledger.cli.service import SharedBound
 from kubeledger.cli.sql import bound
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.errors import BadQuestionError

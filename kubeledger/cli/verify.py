@@ -14,6 +14,7 @@ from kubeledger.cli.options import (
     Seconds,
     ledger_option,
     node_option,
+    option,
     output_file,
     output_option,
     reports_errors,
@@ -37,34 +38,22 @@ _UNVERIFIED = 5
 @click.argument("sources", nargs=-1, metavar="[SOURCE]...")
 @ledger_option
 @node_option
-@click.option(
-    "--strict",
-    is_flag=True,
-    help="Exit with 5 when decisions could not be verified or sources contradict each other.",
+@option(
+    "--strict", "Exit with 5 when decisions could not be verified or sources contradict each other."
 )
-@click.option(
-    "--junit",
+@option(
+    "--junit FILE",
+    "Also write the findings as JUnit XML; - writes it to standard output, and nothing else.",
     type=output_file,
-    metavar="FILE",
-    help="Also write the findings as JUnit XML; - writes it to standard output, and nothing else.",
 )
-@click.option(
-    "--all", "all_", is_flag=True, help="List every decision in the table, not only what is wrong."
-)
-@click.option(
-    "-f",
-    "--follow",
-    is_flag=True,
-    help="Go on with what is appended: say what is wrong as soon as it is settled.",
-)
-@click.option(
-    "--settle",
-    "settle_s",
+@option("--all all_", "List every decision in the table, not only what is wrong.")
+@option("-f --follow", "Go on with what is appended: say what is wrong as soon as it is settled.")
+@option(
+    "--settle settle_s SECONDS",
+    "With --follow: seconds after which no later record changes a verdict.",
     type=Seconds(min=0),
     default=5.0,
     show_default=True,
-    metavar="SECONDS",
-    help="With --follow: seconds after which no later record changes a verdict.",
 )
 @metrics_option("With --follow: serve /metrics, /healthz, /readyz.")
 @output_option("table", "wide", "json", "jsonl", "csv")
@@ -99,7 +88,7 @@ def verify(
     tenth of the time. Ctrl-C ends it; then it exits with 1 when something impossible stands.
     """
     if follow:
-        from kubeledger.cli.verify_follow import follow_verdicts
+        from kubeledger.cli.verify_output import follow_verdicts
 
         if sources or junit is not None:
             raise click.UsageError("--follow follows the ledger: without SOURCE and --junit")
@@ -156,8 +145,8 @@ def histories_for(
     """
     from kubeledger.analyze.histories.history import histories_of_ledger
     from kubeledger.analyze.histories.sources import open_histories
+    from kubeledger.cli.files import warn_of_losses, warn_of_losses_in
     from kubeledger.cli.progress import progress, watched
-    from kubeledger.cli.sources import warn_of_losses, warn_of_losses_in
     from kubeledger.ledger.ledger import Ledger
 
     if not sources:

@@ -1,15 +1,16 @@
-"""Findings as a table for people, JSON for programs, JUnit XML for build servers."""
+"""Findings as a table for people, JSON for programs, JUnit XML for build servers; and said live."""
 
 from __future__ import annotations
 
 import sys
 import tempfile
+import time
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 from xml.sax.saxutils import escape, quoteattr
 
 import click
@@ -18,8 +19,15 @@ import msgspec
 from kubeledger.cli.files import new_output, output_errors
 from kubeledger.cli.output import counted, csv_line, printable, write_rows
 from kubeledger.cli.screen import screen_width
+from kubeledger.cli.service import served, until_stopped
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.model.errors import BadQuestionError
+from kubeledger.model.units import format_ts
 from kubeledger.verify import Contradiction, Finding, Outcome, Verdict, Violation
 from kubeledger.verify.finding import VERDICTS, Tally
+
+if TYPE_CHECKING:
+    from kubeledger.analyze.histories.watching import News
 
 _SPOOL_BYTES = 4 << 20
 _CSV_COLUMNS = (
@@ -316,3 +324,65 @@ def _xml(text: str) -> str:
     """Without the characters that XML cannot hold."""
     safe = printable(text)
     return safe.replace("\ufffe", "\\ufffe").replace("\uffff", "\\uffff")
+
+
+_LOOK_S = 0.5
+_SHARE = 10
+"""Looking takes at most one part of so many of a processor's time, however busy that is."""
+_TURN_S = 60.0
+"""A pause may be longer; the loop is said to turn so often (``Metrics.loop_turned``)."""
+
+
+def follow_verdicts(
+    directory: Path, node: str | None, settle_s: float, output: str, metrics_address: str | None
+) -> int:
+    """Print what is wrong, until a signal comes.
+
+    Returns:
+        how many impossible and missed decisions stand.
+
+    Raises:
+        BadQuestionError: the form of the output has an end, or nothing can listen there.
+    """
+    from kubeledger.analyze.histories.watching import Watch
+    from kubeledger.record.metrics import FINDINGS, READY
+
+    if output not in ("table", "wide", "jsonl"):
+        raise BadQuestionError(f"-o {output} has an end", advice="follow with -o jsonl")
+    watch = Watch(Ledger.open(directory), node, settle_s)
+    with served(metrics_address) as metrics, until_stopped() as waits:
+        while True:
+            begun_s = time.process_time()
+            for news in watch.look(time.monotonic()):
+                _print(news, output)
+            sys.stdout.flush()
+            for what, count in watch.stands.items():
+                metrics.set(FINDINGS, count, what)
+            metrics.set(READY, 1)
+            left_s = max(_LOOK_S, (time.process_time() - begun_s) * (_SHARE - 1))
+            while left_s > 0:
+                metrics.loop_turned()
+                if not waits(min(left_s, _TURN_S)):
+                    return sum(watch.stands[what] for what in ("impossible", "missed", "violation"))
+                left_s -= _TURN_S
+
+
+def _print(news: News, output: str) -> None:
+    node, outcome, withdrawn = news
+    if output == "jsonl":
+        line = {**outcome_line(node, outcome), "withdrawn": withdrawn}
+        sys.stdout.buffer.write(encode(line) + b"\n")
+        sys.stdout.buffer.flush()
+        return
+    if isinstance(outcome, Contradiction):
+        subject, place = outcome.subject, ""
+    else:
+        subject, place = f"{outcome.kind} {outcome.subject}", f"{outcome.place} ({outcome.seq})"
+    color = None if withdrawn else "yellow" if isinstance(outcome, Contradiction) else "red"
+    what = f"withdrawn: {news.what}" if withdrawn else news.what
+    head = f"{format_ts(outcome.ts_ns)} {node} {what}: {subject}"
+    click.secho(printable(head), fg=color)
+    if not withdrawn:
+        click.echo(f"  {printable(outcome.why)}")
+        if place:
+            click.echo(f"  {printable(place)}")

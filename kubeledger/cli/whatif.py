@@ -22,10 +22,9 @@ from kubeledger.analyze.whatif import (
     outlook,
     sentences,
 )
-from kubeledger.cli.options import ledger_option, node_option, output_option, reports_errors
+from kubeledger.cli.options import ledger_option, node_option, option, output_option, reports_errors
 from kubeledger.cli.output import counted, printable, write_document, write_objects
-from kubeledger.cli.screen import paged
-from kubeledger.cli.table import cut
+from kubeledger.cli.screen import cut, paged
 from kubeledger.cli.why import screen_size
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.units import format_ts
@@ -231,34 +230,28 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 def variant_options(function: _F) -> _F:
     """``--set --kubelet-version --config``: tuples ``settings``, ``versions`` and ``configs``."""
-    for option in reversed(
+    for each in reversed(
         (
-            click.option(
-                "--set",
-                "settings",
-                multiple=True,
-                metavar="KEY=VALUE",
-                help="A KubeletConfiguration field, or what a pod asks for (pod/POD/CONTAINER."
+            option(
+                "--set settings KEY=VALUE",
+                "A KubeletConfiguration field, or what a pod asks for (pod/POD/CONTAINER."
                 "livenessProbe.failureThreshold=5); KEY=A|B makes two variants. May be repeated.",
-            ),
-            click.option(
-                "--kubelet-version",
-                "versions",
                 multiple=True,
-                metavar="VERSION",
-                help="Decide by the rules of this kubelet; several make several variants.",
             ),
-            click.option(
-                "--config",
-                "configs",
+            option(
+                "--kubelet-version versions VERSION",
+                "Decide by the rules of this kubelet; several make several variants.",
                 multiple=True,
-                metavar="FILE",
-                help="A KubeletConfiguration in place of the node's, or - for standard input; "
+            ),
+            option(
+                "--config configs FILE",
+                "A KubeletConfiguration in place of the node's, or - for standard input; "
                 "several make several variants.",
+                multiple=True,
             ),
         )
     ):
-        function = option(function)
+        function = each(function)
     return function
 
 
@@ -286,7 +279,7 @@ def read_configs(names: Sequence[str]) -> list[ConfigFile]:
 @ledger_option
 @node_option
 @variant_options
-@click.option("--full", is_flag=True, help="All changes, each with its whole reason.")
+@option("--full", "All changes, each with its whole reason.")
 @output_option("table", "json", "jsonl", "csv")
 @reports_errors
 def whatif(

@@ -22,13 +22,13 @@ from kubeledger.cli.options import (
     instant,
     ledger_option,
     node_option,
+    option,
     output_option,
     reports_errors,
     time_option,
 )
 from kubeledger.cli.output import counted, printable, write_document
-from kubeledger.cli.screen import paged
-from kubeledger.cli.table import verdict_text
+from kubeledger.cli.screen import paged, verdict_text
 from kubeledger.model.patterns import regex
 from kubeledger.model.units import format_ts
 from kubeledger.verify import Finding
@@ -44,14 +44,10 @@ _NAMESAKES_SHOWN = 2
 _LAST = regex(r", last [^)]*")
 _CHAINS = frozenset(
     {
-        "lifecycle.PodListed",
-        "lifecycle.PodStageFailed",
-        "lifecycle.ReasonReported",
-        "node.ConditionChanged",
-        "node.KubeletExited",
-        "node.Troubled",
+        "lifecycle.PodListed", "lifecycle.PodStageFailed", "lifecycle.ReasonReported",
+        "node.ConditionChanged", "node.KubeletExited", "node.Troubled",
     }
-)
+)  # fmt: skip
 """Kinds of steps whose text ends with the cause: the middle is cut out, if anything."""
 _ERROR = regex(r"\"?err(?:or)?\"?[=:]|failed to |[Ee]rror")
 _CIRCUMSTANCES = frozenset({"node.NodeObserved", "node.SettingsObserved"})
@@ -363,7 +359,7 @@ def _piece(piece: Piece) -> Iterator[str]:
 @ledger_option
 @node_option
 @time_option("--at", "As of then", default="Default: the end.")
-@click.option("--full", is_flag=True, help="All steps, reasons, evidence and decisions.")
+@option("--full", "All steps, reasons, evidence and decisions.")
 @output_option("table", "json")
 @reports_errors
 def why(
@@ -386,7 +382,7 @@ def why(
     """
     from kubeledger.analyze.histories.history import span_of_histories
     from kubeledger.analyze.why import answers_to
-    from kubeledger.cli.sources import ledger_for
+    from kubeledger.cli.files import ledger_for
     from kubeledger.cli.verify import histories_for
 
     with ExitStack() as stack:

@@ -51,7 +51,7 @@ def mcp(
     """  # fmt: skip
     from kubeledger.analyze.redaction import key_of_passphrase
     from kubeledger.analyze.sql.api import connect
-    from kubeledger.cli.memory import size_of_memory
+    from kubeledger.cli.service import size_of_memory
     from kubeledger.fleet.sealed import scratch_directory
 
     try:

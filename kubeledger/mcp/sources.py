@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from kubeledger.analyze.sql.api import Queryable
 from kubeledger.api.opened import OpenLedger
-from kubeledger.cli.sources import redacted_ledger
+from kubeledger.cli.files import redacted_ledger
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.errors import BadQuestionError
 

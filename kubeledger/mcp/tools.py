@@ -9,8 +9,8 @@ from kubeledger.analyze.headlines import Answers, Incident, incidents
 from kubeledger.analyze.whatif import Change, variants_of
 from kubeledger.analyze.why import Answer, Explanation, Piece, StoryStep
 from kubeledger.api.opened import OpenLedger
-from kubeledger.cli.memory import bounded
 from kubeledger.cli.output import json_value, printable
+from kubeledger.cli.service import bounded
 from kubeledger.cli.whatif import found_by
 from kubeledger.mcp import results
 from kubeledger.mcp.results import Room

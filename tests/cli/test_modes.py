@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kubeledger.cli.memory import SharedBound, _data_bytes
+from kubeledger.cli.service import SharedBound, _data_bytes
 from kubeledger.ledger.history.history import History
 from kubeledger.ledger.ledger import Ledger
 from tests.analyze.sql.fixture_ledger import whole_story, write_ledger
@@ -74,7 +74,7 @@ _STARVED = """
 import resource, sys
 from kubeledger.analyze.sql.api import Queryable
 from kubeledger.analyze.sql.ledger_tables import LedgerTables
-from kubeledger.cli.memory import _data_bytes
+from kubeledger.cli.service import _data_bytes
 from kubeledger.model.errors import BadQuestionError
 from pathlib import Path
 

@@ -7,12 +7,12 @@ import pytest
 from click.testing import CliRunner
 from freezegun import freeze_time
 
+from kubeledger.analyze.clock import parse_time
 from kubeledger.cli.main import cli
 from kubeledger.cli.options import (
     BUG_EXIT_CODE,
     ledger_option,
     output_option,
-    parse_time,
     reports_errors,
 )
 from kubeledger.model.errors import BadInputError, BadQuestionError, DamagedLedgerError

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from threading import Thread
 
 from kubeledger.analyze.sql.api import connect, lingering
-from kubeledger.cli.memory import SharedBound
+from kubeledger.cli.service import SharedBound
 from kubeledger.cli.ui_answers import Answers
 from kubeledger.ingest.api import import_sources
 from kubeledger.ingest.planning.bundle import ImportOptions

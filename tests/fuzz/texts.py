@@ -10,11 +10,11 @@ from random import Random
 
 import yaml
 
+from kubeledger.analyze.clock import parse_time
 from kubeledger.analyze.whatif.variants import parse_setting, parse_variants
 from kubeledger.analyze.why import parse_target
-from kubeledger.cli.options import parse_time
 from kubeledger.cli.output import FORMATS, printable, write_rows
-from kubeledger.cli.table import cut
+from kubeledger.cli.screen import cut
 from kubeledger.ingest.klog.values import split_structured, text_values
 from kubeledger.ingest.planning.bundle import ImportOptions
 from kubeledger.kubelet.cases.registry import SUBSYSTEMS, decider_of, judge_of

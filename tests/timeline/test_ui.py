@@ -19,7 +19,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from kubeledger.analyze.sql.api import connect, lingering
-from kubeledger.cli.memory import SharedBound
+from kubeledger.cli.service import SharedBound
 from kubeledger.cli.ui_answers import ROWS_MAX, Answers, Snapshot
 from kubeledger.ingest.api import import_sources
 from kubeledger.ledger.ledger import Ledger

@@ -21,13 +21,12 @@ from kubeledger.analyze.completeness.correlator import (
     Sender,
 )
 from kubeledger.analyze.completeness.sources import Span
+from kubeledger.analyze.completeness.verbosity import minor_of
 from kubeledger.analyze.histories.logs import LogEntry
-from kubeledger.kubelet.profile.facts import parse_version
 from kubeledger.model.bodies.images import GarbageCollected
 from kubeledger.model.bodies.ledger import ImportStarted
 from kubeledger.model.bodies.lifecycle import KubernetesEvent, PodRejected
 from kubeledger.model.bodies.node import KubeletStarted, SettingsObserved
-from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.model.units import NS_PER_S, format_ts
 
@@ -256,12 +255,8 @@ class EventPart:
 
     def _restart(self, line: Evidence | None, body: KubeletStarted) -> None:
         self._whole = line is not None and _START.search(line.text or "") is not None
-        try:
-            minor = parse_version(body.kubelet_version or "").minor
-        except BadQuestionError:
-            self._correlator = None
-        else:
-            self._correlator = Correlator(minor)
+        minor = minor_of(body.kubelet_version)
+        self._correlator = None if minor is None else Correlator(minor)
 
     def _set(self, body: SettingsObserved) -> None:
         def value(name: str) -> Any:  # noqa: ANN401 # any JSON value
@@ -364,13 +359,8 @@ class EventPart:
         if best is None:
             return awaited.delivery
         delivery = self._delivery(best)
-        return msgspec.structs.replace(
-            awaited.delivery,
-            reason=best.reason,
-            report_seq=best.seq,
-            delivery=delivery,
-            why=self._why(best, delivery),
-        )
+        found = {"reason": best.reason, "report_seq": best.seq, "delivery": delivery}
+        return msgspec.structs.replace(awaited.delivery, **found, why=self._why(best, delivery))
 
     def _why(self, report: _Report, delivery: Delivery) -> str:
         passage = report.passage

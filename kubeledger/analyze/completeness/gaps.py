@@ -47,19 +47,13 @@ _SNAPSHOTS = "snapshot of the node"
 _SNAPSHOTS_MIN = 4
 
 
-class Silence(msgspec.Struct, frozen=True, kw_only=True):
-    """A time in which no record rests on the log.
-
-    Attributes:
-        file, line: of the last record before; ``file_after``, ``line_after`` of the next.
-    """
+class _Silence(msgspec.Struct, frozen=True):
+    """A time in which no record rests on the log, between two lines of it."""
 
     from_ts_ns: int
     to_ts_ns: int
-    file: str
-    line: int
-    file_after: str
-    line_after: int
+    before: Evidence
+    after: Evidence
 
 
 class Hole(msgspec.Struct, frozen=True, kw_only=True):
@@ -158,7 +152,7 @@ class GapPart:
         self._probes = ProbePeriods(pods)
         self._begin_ns: int | None = None
         self._last: tuple[int, Evidence] | None = None
-        self._silences: list[Silence] = []
+        self._silences: list[_Silence] = []
         self._snapshots: set[int] = set()
         self._seen: Counter[str] = Counter()
         self._counts: dict[str, ActivityCount] = {}
@@ -202,16 +196,15 @@ class GapPart:
         if self._begin_ns is None:
             self._begin_ns = ts_ns
         if self._last is not None and ts_ns - self._last[0] > _SILENCE_MIN_NS:
-            self._silences.append(_silence(self._last, ts_ns, line))
+            before_ns, before = self._last
+            self._silences.append(_Silence(before_ns, ts_ns, before, line))
         if self._last is None or ts_ns >= self._last[0]:
             self._last = (ts_ns, line)
         known = _ACTIVITIES.get(type(record.body))
         if known is not None:
             name, period_s = known
-            activity = self._activities.setdefault(
-                name, PeriodicActivity(name, period_s * NS_PER_S)
-            )
-            self._count(activity, ts_ns)
+            new = PeriodicActivity(name, period_s * NS_PER_S)
+            self._count(self._activities.setdefault(name, new), ts_ns)
 
     def _count(self, activity: PeriodicActivity, ts_ns: int) -> None:
         self._seen[activity.name] += activity.note(ts_ns) and self._span.holds(ts_ns)
@@ -275,7 +268,7 @@ class GapPart:
 
     def _holes(self, gaps: list[Gap]) -> tuple[list[Hole], list[Gap]]:
         """Gaps in which the log is silent, by that silence; and the others."""
-        by_silence: dict[Silence, list[Gap]] = {}
+        by_silence: dict[_Silence, list[Gap]] = {}
         rest = []
         for gap in gaps:
             silence = next(self._silences_in(gap), None) if gap.activity != _SNAPSHOTS else None
@@ -294,7 +287,7 @@ class GapPart:
             sorted(rest, key=lambda gap: (gap.from_ts_ns, gap.activity)),
         )
 
-    def _silences_in(self, gap: Gap) -> Iterator[Silence]:
+    def _silences_in(self, gap: Gap) -> Iterator[_Silence]:
         """Silences that take up nearly all of a gap, but for a line or two around them."""
         left_ns = max(gap.period_ns, min(2 * gap.period_ns, _LEFT_NS))
         least_ns = gap.to_ts_ns - gap.from_ts_ns - left_ns
@@ -319,27 +312,17 @@ def _lost_lines(seq: int, body: LogThinned) -> LostLines:
     )
 
 
-def _silence(last: tuple[int, Evidence], ts_ns: int, line: Evidence) -> Silence:
-    before_ns, before = last
-    return Silence(
-        from_ts_ns=before_ns,
-        to_ts_ns=ts_ns,
-        file=before.file,
-        line=before.line or 0,
-        file_after=line.file,
-        line_after=line.line or 0,
-    )
-
-
-def _hole(silence: Silence, gaps: list[Gap]) -> Hole:
-    same = silence.file == silence.file_after
+def _hole(silence: _Silence, gaps: list[Gap]) -> Hole:
+    before, after = silence.before, silence.after
+    line_before, line_after = before.line or 0, after.line or 0
+    same = before.file == after.file
     return Hole(
         from_ts_ns=silence.from_ts_ns,
         to_ts_ns=silence.to_ts_ns,
-        file=silence.file,
-        line_before=silence.line,
-        file_after=silence.file_after,
-        line_after=silence.line_after,
-        lines_between=max(0, silence.line_after - silence.line - 1) if same else None,
+        file=before.file,
+        line_before=line_before,
+        file_after=after.file,
+        line_after=line_after,
+        lines_between=max(0, line_after - line_before - 1) if same else None,
         activities=gaps,
     )

@@ -200,8 +200,7 @@ class ProbePeriods:
 
     def _tick(self, tick: ProbeExecuted, first_ns: int, last_ns: int) -> None:
         """One tick, or several in their time, of a worker."""
-        key = pod_key(tick.pod_uid, tick.namespace, tick.pod) or ""
-        worker = (key, tick.container, tick.probe_type)
+        worker = _worker(tick)
         self._successes |= tick.result == "success"
         self.workers.add(worker)
         last = self._last.pop(worker, None)

@@ -61,11 +61,6 @@ def kubelet_died(row: Row) -> str:
     return f"kubelet{pid} died: {shortened(row['message'] or '')}"
 
 
-def kubelet_restarted(row: Row) -> str:
-    """Which process began."""
-    return "kubelet restarted" + (f" (pid {row['pid']})" if row["pid"] else "")
-
-
 def violation(row: Row) -> str:
     """What cannot be, and which bugs of the kubelet lead to it."""
     return f"{row['message']}" + (f" ({', '.join(row['bugs'])})" if row["bugs"] else "")
@@ -113,17 +108,6 @@ def reclaim_failed(row: Row) -> str:
     return f"{short}, and a pod had to go: {place} in rank {left}; no more is recorded"
 
 
-def reclaimed(row: Row) -> str:
-    """What was short, and that no pod had to go."""
-    times = times_text(row["count"])
-    return f"{row['subject']} was short{times}; deleting unused images and containers was enough"
-
-
-def pressure(row: Row) -> str:
-    """Which condition it reported."""
-    return f"the node reported {row['subject']}{times_text(row['count'])}"
-
-
 def shutdown(row: Row) -> str:
     """How often, whether it is said that it went on, and whether pods were late."""
     late = row["timed_out"]
@@ -131,16 +115,6 @@ def shutdown(row: Row) -> str:
     tail = f"; pods of {priorities} did not end in time" if late else ""
     did = "shut down" if row["completed"] else "told to shut down"
     return f"the node was {did}{times_text(row['count'])}{tail}"
-
-
-def rebooted(row: Row) -> str:
-    """How often."""
-    return f"the node was rebooted{times_text(row['count'])}"
-
-
-def clock_step(row: Row) -> str:
-    """How often."""
-    return f"the clock was set back{times_text(row['count'])}"
 
 
 def finding(row: Row) -> str:
@@ -237,12 +211,6 @@ def evicted(row: Row) -> str:
     return f"{pods_text(row['pods'])} evicted{' for' if known else ','} {cause}{kind}"
 
 
-def spared(row: Row) -> str:
-    """Who had to stay."""
-    times = times_text(row["count"])
-    return f"{row['subject']} was to be evicted{times} and was spared: it is critical"
-
-
 _ALLOCATING = regex(r"^Allocate failed due to |, which is unexpected\.?$")
 """What the kubelet puts around a plugin's or a manager's error."""
 
@@ -315,8 +283,3 @@ def resize(row: Row) -> str:
     verb = {"deferred": "waits until it fits", "infeasible": "can never fit"}[row["outcome"]]
     why = shortened(row["message"] or row["reason"] or "")
     return f"{pods_text(row['pods'])}: a resize {verb}" + (f" ({why})" if why else "")
-
-
-def deleted(row: Row) -> str:
-    """How many images."""
-    return f"{row['count']} image{'s' if row['count'] > 1 else ''} deleted"

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from kubeledger.analyze.problems import rows, sentences
 from kubeledger.analyze.problems.rows import CONTAINER, EPISODES, POD, PODS, of_kind
 from kubeledger.analyze.problems.sentences import Row
+from kubeledger.analyze.wording import times_text
 
 NEEDED = (
     "events, pod_stages, node_conditions, node_troubles, logged_errors, kubernetes_events,"
@@ -46,7 +47,7 @@ class Problem(NamedTuple):
         one, many: what one and several of them are called.
         rows: a query for the occurrences, with ``node``, ``seq`` and ``ts``.
         by: what occurrences of one incident share; ``subject`` is whom it hit.
-        text: the sentence, of a row of the grouped query.
+        text: the sentence, of a row of the grouped query; ``{times}`` is how often.
         more: other columns of the grouped query, aggregates.
         target: what ``kubeledger why`` would be asked, of ``about`` or the subject.
         is_counted: a summary of the import counts it; it reports the others elsewhere.
@@ -59,7 +60,7 @@ class Problem(NamedTuple):
     many: str
     rows: str
     by: str
-    text: Callable[[Row], str]
+    text: Callable[[Row], str] | str
     more: str = ""
     target: str | None = None
     is_counted: bool = True
@@ -72,6 +73,12 @@ class Problem(NamedTuple):
         return f"""SELECT {self.by}{more}, count(*) AS count, min(epoch_ns(ts)) AS ts_ns,
             arg_min(seq, (ts, seq)) AS seq
         FROM ({self.rows}) WHERE node = $node GROUP BY ALL HAVING count(*) > 0"""
+
+    def sentence(self, row: Row) -> str:
+        """What is said of an incident."""
+        if isinstance(self.text, str):
+            return self.text.format_map({**row, "times": times_text(row["count"])})
+        return self.text(row)
 
 
 _STARTING = "admission config network cgroup volumes resources sandbox image create start hook"
@@ -215,20 +222,21 @@ PROBLEMS: tuple[Problem, ...] = (
     ),
     Problem(
         "pressure", 2, "condition of pressure", "conditions of pressure", rows.PRESSURE,
-        "condition AS subject", sentences.pressure,
+        "condition AS subject", "the node reported {subject}{times}",
         is_counted=False,
         of="pressure",
     ),
     Problem(
         "reclaimed", 2, "shortage ended by deleting unused images",
         "shortages ended by deleting unused images",
-        rows.RECLAIMED, "coalesce(signal, resource, 'something') AS subject", sentences.reclaimed,
+        rows.RECLAIMED, "coalesce(signal, resource, 'something') AS subject",
+        "{subject} was short{times}; deleting unused images and containers was enough",
         target="node",
         of="eviction.ReclaimAttempted",
     ),
     Problem(
         "spared", 1, "spared pod", "spared pods", of_kind("eviction.PodSpared"),
-        f"{POD} AS subject", sentences.spared,
+        f"{POD} AS subject", "{subject} was to be evicted{times} and was spared: it is critical",
         target="pod/{}",
         of="eviction.PodSpared",
     ),
@@ -239,26 +247,27 @@ PROBLEMS: tuple[Problem, ...] = (
     ),
     Problem(
         "rebooted", 1, "reboot", "reboots", rows.REBOOTS, "'reboot' AS subject",
-        sentences.rebooted,
+        "the node was rebooted{times}",
         target="node",
         of="lifecycle.ReasonReported",
     ),
     Problem(
         "kubelet_restarted", 1, "kubelet restart", "kubelet restarts", rows.KUBELET_RESTARTS,
-        "'kubelet' AS subject, pid, seq AS start_seq", sentences.kubelet_restarted,
+        "'kubelet' AS subject, pid, seq AS start_seq",
+        lambda row: "kubelet restarted" + (f" (pid {row['pid']})" if row["pid"] else ""),
         target="node",
         of="node.KubeletStarted",
     ),
     Problem(
         "log_lost", 1, "log with lines missing", "logs with lines missing",
         of_kind("node.LogThinned"), "'log' AS subject",
-        lambda _: "lines of the log are missing or cut",
+        "lines of the log are missing or cut",
         is_counted=False,
         of="node.LogThinned",
     ),
     Problem(
         "clock_step", 1, "step of the clock", "steps of the clock", of_kind("node.ClockStepped"),
-        "'clock' AS subject", sentences.clock_step,
+        "'clock' AS subject", "the clock was set back{times}",
         is_counted=False,
         of="node.ClockStepped",
     ),
@@ -277,7 +286,8 @@ PROBLEMS: tuple[Problem, ...] = (
     ),
     Problem(
         "deleted", 0, "deleted image", "deleted images", "SELECT * FROM image_gc_deletions",
-        "'images' AS subject", sentences.deleted,
+        "'images' AS subject",
+        lambda row: f"{row['count']} image{'s' if row['count'] > 1 else ''} deleted",
         of="images.ImageDeleted",
     ),
 )  # fmt: skip

@@ -15,17 +15,10 @@ from kubeledger.analyze.redaction.forms import is_qualified, is_resource, plain_
 
 WELL_KNOWN = frozenset(
     {
-        "",
-        "default",
-        "kube-system",
-        "kube-public",
-        "kube-node-lease",
-        "localhost",
-        "POD",
-        "linux",
+        "", "default", "kube-system", "kube-public", "kube-node-lease", "localhost", "POD", "linux",
         "windows",
     }
-)
+)  # fmt: skip
 """Names that every cluster has; they reveal nothing."""
 
 _UUID = re.compile(

@@ -6,7 +6,6 @@ import shutil
 import time
 import weakref
 from collections.abc import Callable, Collection, Hashable, Mapping
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -66,6 +65,7 @@ class Queryable:
     Attributes:
         timeout_s: seconds that one query may take in DuckDB and for what is made of its rows,
             loading left out.
+        at_work: what runs now.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Queryable:
         self._blank: duckdb.DuckDBPyConnection | None = blank
         self._loading = Lock()
         self._opening = Lock()
-        self._at_work: set[_Run] = set()
+        self.at_work: set[_Run] = set()
         self._database: duckdb.DuckDBPyConnection | None = None
         self._needs = Needs(kinds=frozenset(), evidence=False)
         self._loaded: tuple[Needs, Hashable] | None = None
@@ -105,7 +105,7 @@ class Queryable:
     def close(self) -> None:
         """Let go of memory and of spilled files; what other threads ask is stopped."""
         self._is_closed = True
-        at_work = tuple(self._at_work)
+        at_work = tuple(self.at_work)
         for query in at_work:
             query.interrupt()
         if at_work or self._loading.locked():
@@ -144,10 +144,9 @@ class Queryable:
 
         def start() -> _Run:
             nonlocal database
-            limits = self.timeout_s, self._abandon, self._refusal, self._at_work
             for _ in range(_LOOKS):
                 try:
-                    return _Run(partial(self._cursor, database), query, values, *limits)
+                    return _Run(self, database, query, values)
                 except (BadQuestionError, DamagedLedgerError) as error:
                     # Files may be gone because others took their place: look again.
                     if not _GONE.search(str(error.__cause__)):
@@ -160,17 +159,18 @@ class Queryable:
 
         return Rows(start)
 
-    def _cursor(self, database: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    def cursor(self, database: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+        """Of a database that this has opened, for one thread."""
         with self._opening:  # a connection answers one thread at a time
             return database.cursor()
 
-    def _abandon(self) -> duckdb.DuckDBPyConnection | None:
+    def abandon(self) -> duckdb.DuckDBPyConnection | None:
         """A query cannot be stopped: continue with a connection of our own, and leave it this."""
         left, self._database, self._loaded = self._database, None, None
         self._parser = self._blank = engine(Path(self._spill))  # closed with what is left
         return left
 
-    def _refusal(self, error: duckdb.Error) -> KubeledgerError:
+    def refusal(self, error: duckdb.Error) -> KubeledgerError:
         """What to report: a damaged file is no fault of the question."""
         # Of what it finds inside a Parquet file DuckDB makes an error of no class of its own.
         may_be_damage = type(error) is duckdb.Error or _OF_A_FILE.search(str(error))
@@ -202,7 +202,7 @@ class Queryable:
                 raise _refusal(error) from error
             except duckdb.Error as error:
                 if not _GONE.search(str(error)) or self._tables.state() == wanted[1]:
-                    raise self._refusal(error) from error
+                    raise self.refusal(error) from error
                 self._loaded = None
             else:
                 return self._database
@@ -248,28 +248,20 @@ class _Run:
 
     def __init__(
         self,
-        new_cursor: Callable[[], duckdb.DuckDBPyConnection],
+        of: Queryable,
+        database: duckdb.DuckDBPyConnection,
         query: str,
         params: dict[str, object] | None,
-        limit_s: float,
-        on_abandoned: Callable[[], duckdb.DuckDBPyConnection | None],
-        refusal: Callable[[duckdb.Error], KubeledgerError],
-        at_work: set[_Run],
     ) -> None:
-        self._new_cursor = new_cursor
-        self._query = query
-        self._params = params
-        self._at_work = at_work
-        self._on_abandoned = on_abandoned
-        self._refusal = refusal
-        self._limit_s = limit_s
-        self._left_s = limit_s
+        self._of, self._database = of, database
+        self._query, self._params = query, params
+        self._limit_s = self._left_s = of.timeout_s
         self.cursor = self._open()
         self.run(lambda: self.cursor.execute(query, params))
 
     def _open(self) -> duckdb.DuckDBPyConnection:
         try:
-            cursor = self._new_cursor()
+            cursor = self._of.cursor(self._database)
         except duckdb.ConnectionException as error:
             raise _closed() from error
         cursor.execute("BEGIN TRANSACTION READ ONLY")
@@ -292,7 +284,7 @@ class _Run:
         answers: SimpleQueue[_T | BaseException] = SimpleQueue()
         thread = Thread(target=_answer, args=(work, answers), name="kubeledger-query", daemon=True)
         started = time.monotonic()
-        self._at_work.add(self)
+        self._of.at_work.add(self)
         try:
             require_room()
             thread.start()
@@ -307,9 +299,9 @@ class _Run:
             raise
         finally:
             self._left_s -= time.monotonic() - started
-            self._at_work.discard(self)
+            self._of.at_work.discard(self)
         if isinstance(answer, duckdb.Error):
-            raise self._refusal(answer) from answer
+            raise self._of.refusal(answer) from answer
         if isinstance(answer, MemoryError):
             raise _no_memory() from answer
         if isinstance(answer, BaseException):
@@ -345,7 +337,7 @@ class _Run:
         thread.join(_GRACE_S)
         if thread.is_alive():
             with _pruning:
-                _lingering.append((thread, (self.cursor, self._on_abandoned())))
+                _lingering.append((thread, (self.cursor, self._of.abandon())))
 
 
 _abandoned: list[duckdb.DuckDBPyConnection] = []

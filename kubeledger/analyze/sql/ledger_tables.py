@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -18,6 +18,7 @@ from kubeledger.analyze.sql.tables import (
     ROWS,
     VERIFIED,
     VERIFIED_COLUMNS,
+    columns_of,
     create_table,
     fingerprint,
 )
@@ -35,10 +36,6 @@ from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.storage import storage_errors
 from kubeledger.model.errors import DamagedLedgerError
 from kubeledger.model.record import Record
-
-if TYPE_CHECKING:
-    from kubeledger.replay.episodes.node_conditions import NodeConditions
-    from kubeledger.replay.episodes.pod_stages import PodStages
 
 
 class Episodes(NamedTuple):
@@ -102,16 +99,9 @@ class _Violations:
             self.found.append({**row, "seqs": [seq for seq, _ in each.sides]})
 
 
-def _stages(fold: PodStages) -> Iterable[dict[str, object]]:
-    return map(msgspec.structs.asdict, fold.episodes())
-
-
-def _conditions(fold: NodeConditions) -> Iterable[dict[str, object]]:
-    return map(msgspec.structs.asdict, fold.conditions())
-
-
-def _troubles(fold: NodeConditions) -> Iterable[dict[str, object]]:
-    return map(msgspec.structs.asdict, fold.troubles())
+def _listed(method: str) -> Callable[[Any], Iterable[dict[str, object]]]:
+    """What a fold's method lists."""
+    return lambda fold: map(msgspec.structs.asdict, getattr(fold, method)())
 
 
 def folded(
@@ -138,67 +128,39 @@ def folded(
         yield table, table.rows(folds[table.episodes])
 
 
-_FIRST = {"node": "VARCHAR", "seq": "BIGINT", "ts_ns": "BIGINT"}
-
 DERIVED: Mapping[str, DerivedTable] = {
     "stored.stages": DerivedTable(
         "stages",
-        {
-            **_FIRST,
-            "namespace": "VARCHAR",
-            "pod": "VARCHAR",
-            "pod_uid": "VARCHAR",
-            "container": "VARCHAR",
-            "stage": "VARCHAR",
-            "reason": "VARCHAR",
-            "message": "VARCHAR",
-            "about": "VARCHAR",
-            "attempts": "BIGINT",
-            "is_waiting": "BOOLEAN",
-            "last_ts_ns": "BIGINT",
-            "passed_ts_ns": "BIGINT",
-            "passed_seq": "BIGINT",
-            "ended_ts_ns": "BIGINT",
-        },
+        columns_of(
+            "namespace VARCHAR, pod VARCHAR, pod_uid VARCHAR, container VARCHAR, stage VARCHAR,"
+            " reason VARCHAR, message VARCHAR, about VARCHAR, attempts BIGINT, is_waiting BOOLEAN,"
+            " last_ts_ns BIGINT, passed_ts_ns BIGINT, passed_seq BIGINT, ended_ts_ns BIGINT"
+        ),
         _pod_stages,
-        _stages,
+        _listed("episodes"),
     ),
     "stored.conditions": DerivedTable(
         "conditions",
-        {
-            **_FIRST,
-            "condition": "VARCHAR",
-            "status": "VARCHAR",
-            "reason": "VARCHAR",
-            "message": "VARCHAR",
-            "until_ts_ns": "BIGINT",
-        },
+        columns_of(
+            "condition VARCHAR, status VARCHAR, reason VARCHAR, message VARCHAR, until_ts_ns BIGINT"
+        ),
         _node_conditions,
-        _conditions,
+        _listed("conditions"),
     ),
     "stored.troubles": DerivedTable(
         "troubles",
-        {
-            **_FIRST,
-            "trouble": "VARCHAR",
-            "message": "VARCHAR",
-            "attempts": "BIGINT",
-            "last_ts_ns": "BIGINT",
-            "passed_ts_ns": "BIGINT",
-        },
+        columns_of(
+            "trouble VARCHAR, message VARCHAR, attempts BIGINT, last_ts_ns BIGINT,"
+            " passed_ts_ns BIGINT"
+        ),
         _node_conditions,
-        _troubles,
+        _listed("troubles"),
     ),
     "stored.violated": DerivedTable(
         "violations",
-        {
-            **_FIRST,
-            "invariant": "VARCHAR",
-            "subject": "VARCHAR",
-            "message": "VARCHAR",
-            "seqs": "BIGINT[]",
-            "bugs": "VARCHAR[]",
-        },
+        columns_of(
+            "invariant VARCHAR, subject VARCHAR, message VARCHAR, seqs BIGINT[], bugs VARCHAR[]"
+        ),
         _safety,
         attrgetter("found"),
     ),

@@ -49,19 +49,10 @@ _QUERY_NODES = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NO
 
 _TABLE_FUNCTIONS = frozenset(
     {
-        "duckdb_columns",
-        "duckdb_functions",
-        "duckdb_tables",
-        "duckdb_types",
-        "duckdb_views",
-        "generate_series",
-        "json_each",
-        "json_tree",
-        "range",
-        "repeat",
-        "unnest",
+        "duckdb_columns", "duckdb_functions", "duckdb_tables", "duckdb_types", "duckdb_views",
+        "generate_series", "json_each", "json_tree", "range", "repeat", "unnest",
     }
-)
+)  # fmt: skip
 """Functions that make rows out of nothing but their arguments, or describe the views."""
 
 _REFUSED_FUNCTIONS = frozenset({"getenv", "nextval", "write_log"})

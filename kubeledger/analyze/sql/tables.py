@@ -102,20 +102,17 @@ ROWS = "stored.rows"
 VERIFIED = "stored.verified"
 """What verification says."""
 
-VERIFIED_COLUMNS = {
-    "node": "VARCHAR",
-    "seq": "BIGINT",
-    "ts_ns": "BIGINT",
-    "kind": "VARCHAR",
-    "subject": "VARCHAR",
-    "verdict": "VARCHAR",
-    "why": "VARCHAR",
-    "missing": "VARCHAR[]",
-    "expected": "JSON",
-    "recorded": "JSON",
-    "rule": "VARCHAR",
-    "inferred": "BOOLEAN",
-}
+
+def columns_of(text: str) -> dict[str, str]:
+    """Column -> type, of ``name TYPE, name TYPE``; ``node``, ``seq`` and ``ts_ns`` stand first."""
+    columns = f"node VARCHAR, seq BIGINT, ts_ns BIGINT, {text}".split(", ")
+    return dict(column.split(" ", 1) for column in columns)
+
+
+VERIFIED_COLUMNS = columns_of(
+    "kind VARCHAR, subject VARCHAR, verdict VARCHAR, why VARCHAR, missing VARCHAR[],"
+    " expected JSON, recorded JSON, rule VARCHAR, inferred BOOLEAN"
+)
 """Column of ``VERIFIED`` -> its type."""
 
 

@@ -153,7 +153,7 @@ def load_views(*packages: str) -> dict[str, View]:
     Args:
         packages: whose folders ``views`` are read beside this package's.
     """
-    views = [_records_table()]
+    views = [msgspec.structs.replace(_parse_view(RECORDS, _RECORDS), evidence=True)]
     for package in (__package__, *packages):
         for file in (resources.files(package) / "views").iterdir():
             if file.name.endswith(".sql"):
@@ -188,31 +188,21 @@ def _parse_view(name: str, source: str) -> View:
     )
 
 
-def _records_table() -> View:
-    columns = (
-        ("node", "VARCHAR", "node the fact is about"),
-        ("seq", "BIGINT", "number of the record on its node; superseded ones are missing"),
-        ("ts", "TIMESTAMP", "when, UTC, cut to microseconds"),
-        ("ts_ns", "BIGINT", "when, in nanoseconds since the Unix epoch, exact"),
-        ("role", "VARCHAR", "`observation` or `decision`"),
-        ("kind", "VARCHAR", "what kind of record, e.g. `lifecycle.PodAdmitted`"),
-        ("v", "INTEGER", "schema version of the kind, after upcasting"),
-        ("cause_seq", "BIGINT", "seq of the record that led to this one"),
-        (
-            "evidence",
-            'STRUCT(file VARCHAR, line BIGINT, "offset" BIGINT, "text" VARCHAR)[]',
-            "where the fact stands in its sources",
-        ),
-        ("body", "JSON", "the fact itself"),
-    )
-    return View(
-        name=RECORDS,
-        doc="Every record as it is stored, but for superseded ones. The views read this table.",
-        kinds=None,
-        evidence=True,
-        columns=tuple(Column(name=n, type=t, comment=c) for n, t, c in columns),
-        sql="",
-    )
+_RECORDS = """\
+-- Every record as it is stored, but for superseded ones. The views read this table.
+-- kinds: all
+-- column node VARCHAR: node the fact is about
+-- column seq BIGINT: number of the record on its node; superseded ones are missing
+-- column ts TIMESTAMP: when, UTC, cut to microseconds
+-- column ts_ns BIGINT: when, in nanoseconds since the Unix epoch, exact
+-- column role VARCHAR: `observation` or `decision`
+-- column kind VARCHAR: what kind of record, e.g. `lifecycle.PodAdmitted`
+-- column v INTEGER: schema version of the kind, after upcasting
+-- column cause_seq BIGINT: seq of the record that led to this one
+-- column evidence STRUCT(file VARCHAR, line BIGINT, "offset" BIGINT, "text" VARCHAR)[]: where the \
+fact stands in its sources
+-- column body JSON: the fact itself
+"""
 
 
 # The shipped queries: one ``library/NAME.sql`` each, with its question and parameters.

@@ -93,7 +93,9 @@ def outlook(
     pods, probes = pods_of(read, variant), Probes(read, variant)
     taint = Taint(World(pods, SpareMemory(read, variant)), pods, high)
     before, own = _unsound(read), probes.own
-    for finding, doubt in _with_probes(_findings(read, variant, taint), probes, taint):
+    outcomes = verify(read, variant, on_question=taint.note_question)
+    findings = (outcome for outcome in outcomes if isinstance(outcome, Finding))
+    for finding, doubt in _with_probes(findings, probes, taint):
         unsound = before.get((finding.seq, finding.recorded is None))
         is_open = unsound is None and finding.verdict == "unverifiable"
         taint.pass_by(finding, doubt, is_open=is_open)
@@ -141,11 +143,6 @@ def _doubted(finding: Finding, probes: Probes, taint: Taint) -> tuple[Finding, i
     return finding, min((doubt for doubt in doubts if doubt is not None), default=None)
 
 
-def _findings(read: Reader, variant: Variant, taint: Taint) -> Iterator[Finding]:
-    outcomes = verify(read, variant, on_question=taint.note_question)
-    return (outcome for outcome in outcomes if isinstance(outcome, Finding))
-
-
 def _unsound(read: Reader) -> dict[tuple[int, bool], str]:
     """(seq, whether the decision is missing) of what is not verified as recorded -> verdict."""
     return {
@@ -156,6 +153,9 @@ def _unsound(read: Reader) -> dict[tuple[int, bool], str]:
 
 
 def _change(finding: Finding, doubt: int | None) -> Change:
+    why = finding.why
+    for past, would in _MOODS:
+        why = why.replace(past, would)
     return Change(
         seq=finding.seq,
         ts_ns=finding.ts_ns,
@@ -163,7 +163,7 @@ def _change(finding: Finding, doubt: int | None) -> Change:
         subject=finding.subject,
         recorded=finding.recorded,
         instead=finding.expected,
-        why=_conditional(finding.why),
+        why=why,
         untrusted_since=doubt,
     )
 
@@ -175,12 +175,6 @@ _MOODS = (
     ("had to begin", "would begin"),
 )
 """What ``verify`` says of a decision that was taken -> what is said of one under a variant."""
-
-
-def _conditional(why: str) -> str:
-    for past, would in _MOODS:
-        why = why.replace(past, would)
-    return why
 
 
 def becomes(change: Change) -> Becomes:

@@ -20,35 +20,6 @@ from kubeledger.verify.finding import Fields
 _RULE = "pkg/kubelet/prober/worker.go doProbe"
 
 
-def finding(record: Record, subject: str, why: str, expected: Fields | None = None) -> Finding:
-    """A recorded decision that would have differed; without ``expected``, none."""
-    recorded = msgspec.to_builtins(record.body)
-    if expected is not None:
-        recorded["at"] = format_ts(record.ts_ns)
-        recorded = {name: recorded.get(name) for name in expected}
-    return _finding(record, subject, why, expected=expected, recorded=recorded)
-
-
-def addition(tick: Record, kind: str, subject: str, why: str, expected: Fields) -> Finding:
-    """A decision that is not recorded, at the tick that would have led to it."""
-    return _finding(tick, subject, why, kind=kind, expected=expected)
-
-
-def open_addition(
-    tick: Record, kind: str, subject: str, missing: str, probe_type: ProbeType
-) -> Finding:
-    """A decision that is not recorded, and may have been taken."""
-    why = f"whether the {probe_type} probe's result would have changed is not known"
-    return _finding(tick, subject, f"{why} without {missing}", kind=kind, missing=missing)
-
-
-def unruled(record: Record, subject: str, missing: str) -> Finding:
-    """A recorded decision that perhaps would not have been taken."""
-    why = f"whether it would have been taken is not known without {missing}"
-    recorded = msgspec.to_builtins(record.body)
-    return _finding(record, subject, why, recorded=recorded, missing=missing)
-
-
 def _finding(
     record: Record,
     subject: str,
@@ -66,52 +37,34 @@ def _finding(
     )  # fmt: skip
 
 
+def _of_recorded(
+    record: Record, subject: str, why: str, expected: Fields | None = None, missing: str = ""
+) -> Finding:
+    """A recorded decision that would have differed; without ``expected``, not been, or perhaps."""
+    recorded = msgspec.to_builtins(record.body)
+    if expected is not None:
+        recorded["at"] = format_ts(record.ts_ns)
+        recorded = {name: recorded.get(name) for name in expected}
+    return _finding(record, subject, why, expected=expected, recorded=recorded, missing=missing)
+
+
 def no_restart(record: Record, kill_seq: int) -> Finding:
     """What followed a kill that would not have come."""
     names = (str(getattr(record.body, name)) for name in ("namespace", "pod", "container"))
     subject = "/".join(("container", *names))
     why = f"the container would have run on then, without the kill at record {kill_seq}"
-    return finding(record, subject, why)
+    return _of_recorded(record, subject, why)
 
 
-def below(probe_type: ProbeType, result: ProbeResult, run: int, limit: int, *, spared: bool) -> str:
-    """A run of ticks does not reach the threshold."""
-    count = f"{run} {_named(result, run)} in a row" if run > 1 else f"1 {_named(result, 1)}"
-    why = f"{count} of the {probe_type} probe would not have reached the threshold of {limit}"
-    if spared:
-        return f"{why}; what it would have seen next is not known"
-    return why
-
-
-def reached(
-    probe_type: ProbeType, result: ProbeResult, limit: int, record: Record | None, tick: Record
-) -> str:
-    """A run of ticks reaches the threshold, earlier than that record or besides all records."""
-    run = f"{limit} {_named(result, limit)} in a row" if limit > 1 else f"1 {_named(result, 1)}"
-    when = format_ts(tick.ts_ns)
-    why = f"the {probe_type} probe would have had {run} by {when}, which is its threshold"
-    return why if record is None else f"{why}, {_before(record, tick)}"
-
-
-def earlier_kill(probe_type: ProbeType, record: Record, tick: Record) -> str:
-    """A kill comes earlier, with the failure of its probe."""
-    return f"its {probe_type} probe would have failed at {format_ts(tick.ts_ns)}, " + _before(
-        record, tick
-    )
-
-
-def spared(probe_type: ProbeType) -> str:
-    """A kill does not come."""
-    return f"its {probe_type} probe would not have failed by then, so it would not have been killed"
+def _run_of(result: ProbeResult, count: int) -> str:
+    word = "failure" if result == "failure" else "success"
+    if count == 1:
+        return f"1 {word}"
+    return f"{count} {word}{'s' if word == 'failure' else 'es'} in a row"
 
 
 def _before(record: Record, tick: Record) -> str:
     return f"{(record.ts_ns - tick.ts_ns) / NS_PER_S:.1f} s earlier"
-
-
-def _named(result: ProbeResult, count: int) -> str:
-    word = "failure" if result == "failure" else "success"
-    return word if count == 1 else f"{word}s" if word == "failure" else "successes"
 
 
 _LOGGED_WITHIN_NS = 20 * NS_PER_S
@@ -332,10 +285,6 @@ class ProbedTwin:
         found = self._twin.resolve(steps, None if recorded is None else _RESULTS[recorded])
         return {None if result is None else _SAYS[result] for result in found}
 
-    def note_ahead(self, tick: Record, result: ProbeResult, since: int | None) -> None:
-        """That change would have come at that tick."""
-        self.ahead = Ahead(tick, result, since)
-
     # -- findings ----------------------------------------------------------------------------
 
     def not_reached(self, record: Record, body: ProbeTransitioned) -> Finding:
@@ -352,61 +301,69 @@ class ProbedTwin:
                 f"{self._would.initial_delay_seconds} s was not over"
             )
         else:
-            why = below(self.probe_type, body.to_result, run, limit, spared=self._spared)
-        return finding(record, self.subject, why)
+            ticks = f"{_run_of(body.to_result, run)} of the {self.probe_type} probe"
+            why = f"{ticks} would not have reached the threshold of {limit}"
+            why += "; what it would have seen next is not known" if self._spared else ""
+        return _of_recorded(record, self.subject, why)
+
+    def _reached(self, ahead: Ahead) -> tuple[Fields, str]:
+        """A change that would have come at another time than a recorded one, or besides all."""
+        limit = self._would.threshold(ahead.to_result)
+        had = f"{_run_of(ahead.to_result, limit)} by {format_ts(ahead.tick.ts_ns)}"
+        why = f"the {self.probe_type} probe would have had {had}, which is its threshold"
+        return {"to_result": ahead.to_result, "threshold": limit}, why
 
     def earlier(self, record: Record, ahead: Ahead) -> Finding:
         """A recorded change that would have come before."""
-        limit = self._would.threshold(ahead.to_result)
-        why = reached(self.probe_type, ahead.to_result, limit, record, ahead.tick)
-        expected = {
-            "to_result": ahead.to_result, "threshold": limit, "at": format_ts(ahead.tick.ts_ns),
-        }  # fmt: skip
-        return finding(record, self.subject, why, expected)
+        expected, why = self._reached(ahead)
+        expected["at"] = format_ts(ahead.tick.ts_ns)
+        why += f", {_before(record, ahead.tick)}"
+        return _of_recorded(record, self.subject, why, expected)
 
     def additions(self, ahead: Ahead) -> list[Finding]:
         """A change that no record shows, and the kill that would have followed."""
-        limit = self._would.threshold(ahead.to_result)
-        why = reached(self.probe_type, ahead.to_result, limit, None, ahead.tick)
-        change = {"to_result": ahead.to_result, "threshold": limit}
-        found = [addition(ahead.tick, ProbeTransitioned.kind, self.subject, why, change)]
+        tick, (change, why) = ahead.tick, self._reached(ahead)
+        kind = ProbeTransitioned.kind
+        found = [_finding(tick, self.subject, why, kind=kind, expected=change)]
         if self.ends_container(ahead.to_result):
             why = f"its {self.probe_type} probe would have failed then"
             kill = {"reason": f"{self.probe_type}_probe"}
             kind = ContainerKilled.kind
-            found.append(addition(ahead.tick, kind, self.subject, why, kill))
+            found.append(_finding(tick, self.subject, why, kind=kind, expected=kill))
         return found
 
     def undecided(self, tick: Record) -> Finding:
         """Whether it would have changed its result then is not known."""
-        return open_addition(
-            tick, ProbeTransitioned.kind, self.subject, self._missing, self.probe_type
-        )
+        missing, kind = self._missing, ProbeTransitioned.kind
+        what = f"whether the {self.probe_type} probe's result would have changed"
+        why = f"{what} is not known without {missing}"
+        return _finding(tick, self.subject, why, kind=kind, missing=missing)
 
     def unruled(self, record: Record) -> Finding:
         """A recorded decision of which that is not known."""
-        return unruled(record, self.subject, self._missing)
+        why = f"whether it would have been taken is not known without {self._missing}"
+        return _of_recorded(record, self.subject, why, missing=self._missing)
 
     def judge_kill(self, record: Record) -> Finding | None:
         """What a recorded kill for this probe would have been; None: the same."""
         if self.is_undecidable:
             return self.unruled(record)
         if self.early is not None:
-            why = earlier_kill(self.probe_type, record, self.early.tick)
-            reason = f"{self.probe_type}_probe"
-            expected = {"reason": reason, "at": format_ts(self.early.tick.ts_ns)}
-            return finding(record, self.subject, why, expected)
-        if self._spared:
-            why = spared(self.probe_type)
-            return finding(record, self.subject, why)
-        self._twin.set_cached(FAILURE)
-        cached = self._twin.would_cache
-        if cached == {FAILURE}:
-            return None
-        if FAILURE in cached:
-            return self.unruled(record)
-        self._spared = True
-        return finding(record, self.subject, spared(self.probe_type))
+            tick = self.early.tick
+            at = format_ts(tick.ts_ns)
+            why = f"its {self.probe_type} probe would have failed at {at}, {_before(record, tick)}"
+            expected = {"reason": f"{self.probe_type}_probe", "at": at}
+            return _of_recorded(record, self.subject, why, expected)
+        if not self._spared:
+            self._twin.set_cached(FAILURE)
+            cached = self._twin.would_cache
+            if cached == {FAILURE}:
+                return None
+            if FAILURE in cached:
+                return self.unruled(record)
+            self._spared = True
+        why = f"its {self.probe_type} probe would not have failed by then"
+        return _of_recorded(record, self.subject, f"{why}, so it would not have been killed")
 
     @property
     def _missing(self) -> str:

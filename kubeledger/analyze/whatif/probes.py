@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from kubeledger.analyze.whatif.probed import ProbedTwin, no_restart
+from kubeledger.analyze.whatif.probed import Ahead, ProbedTwin, no_restart
 from kubeledger.kubelet.prober.objects import ProbeSpec
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
@@ -200,7 +200,7 @@ class Probes:
     def _new_container(
         self, namespace: str, pod: str, container: str, uid: str | None, ts_ns: int
     ) -> _ProbedContainer | None:
-        about = [c for c in self._changes if c.concerns(namespace, pod, container)]
+        about = [c for c in self._changes if c.is_of(namespace, pod, container)]
         specs = specs_of(self._context.pods, ts_ns, uid, namespace, pod) if about else ""
         entry = None if isinstance(specs, str) else specs[0].container(container)
         profile = self._context.profile
@@ -281,7 +281,7 @@ class Probes:
         self._add_ahead(twin)
         if twin.ends_container(result):
             probed.diverge(tick.seq)
-        twin.note_ahead(tick, result, probed.doubt)
+        twin.ahead = Ahead(tick, result, probed.doubt)
 
     def _open(self, probed: _ProbedContainer, twin: ProbedTwin, tick: Record) -> None:
         """Whether the probe would have changed its result then is undecided."""

@@ -8,7 +8,7 @@ cgroup value changes no other decision that is verified here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any
 
 from kubeledger.analyze.whatif.pods import Pods
@@ -62,15 +62,11 @@ _AFFINITY = "topologymanager.AffinityDecided"
 _ASKED = frozenset({_ADMITTED, _REJECTED, _PREEMPTED, "preemption.PreemptionFailed"})
 _CLAIMS = frozenset(
     {
-        _AFFINITY,
-        "cpumanager.CpuAllocationFailed",
-        "cpumanager.CpusAllocated",
-        "memorymanager.MemoryAllocated",
-        "memorymanager.MemoryAllocationFailed",
-        "devicemanager.AllocationFailed",
-        "devicemanager.DevicesAllocated",
+        _AFFINITY, "cpumanager.CpuAllocationFailed", "cpumanager.CpusAllocated",
+        "memorymanager.MemoryAllocated", "memorymanager.MemoryAllocationFailed",
+        "devicemanager.AllocationFailed", "devicemanager.DevicesAllocated",
     }
-)
+)  # fmt: skip
 """Decisions within an admission about what no two pods can have."""
 _GIVEN = {"cpumanager.CpusAllocated": "cpu_set", "memorymanager.MemoryAllocated": "blocks"}
 """Kind of a grant -> what it gives; nothing: the pod is refused."""
@@ -272,8 +268,9 @@ class Taint:
         in_words = finding.kind in _ASKED and self._trust == "sure but for words"
         if doubt is None or in_words or finding.kind not in _DOUBTED:
             self._change_pods(finding, finding.expected or {})
+        scopes = {"pod": pod_of(finding.subject), "container": finding.subject}
         for reach in _REACH.get(finding.kind, ()):
-            self._first.setdefault(_NAMES[reach](finding), finding.seq)
+            self._first.setdefault(scopes.get(reach, reach), finding.seq)
 
     def _change_pods(self, finding: Finding, expected: dict[str, Any]) -> None:
         """Who would be on the node, or would not, if that is sure."""
@@ -374,17 +371,6 @@ def _uid_of_cgroup(subject: str) -> str | None:
         return None
     owner = owner_of(subject.removeprefix("cgroup/"))
     return None if owner is None else owner.pod_uid
-
-
-_NAMES: dict[str, Callable[[Finding], str]] = {
-    "pod": lambda finding: pod_of(finding.subject),
-    "container": lambda finding: finding.subject,
-    "claims": lambda _: "claims",
-    "cpumanager": lambda _: "cpumanager",
-    "devices": lambda _: "devices",
-    "memorymanager": lambda _: "memorymanager",
-    "usage": lambda _: _USAGE,
-}
 
 
 def _is_of_node(finding: Finding) -> bool:

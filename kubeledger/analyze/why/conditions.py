@@ -184,10 +184,11 @@ def _clauses(
         last = same[-1]
         is_past = last.until_ts_ns is not None
         often = f" {len(same)} times, last" if len(same) > 1 else ""
+        when = _between(last.ts_ns, last.until_ts_ns)
         said = "said " if last.kind == NodeTroubled.kind else ""
         tries = f", {said}{last.said} times" if last.said > 1 else ""
         why = f": {last.why}" if last.why else ""
-        text = f"{words[is_past]}{often} {_span(last)}{tries}{why}{effect}"
+        text = f"{words[is_past]}{often} {when}{tries}{why}{effect}"
         heavy = weight_past if is_past else weight
         lasted_ns = max(each.lasted_ns for each in same)
         if same is at_start:
@@ -203,14 +204,14 @@ def _is_of_start(interval: _Interval, starts: Sequence[int]) -> bool:
     return until is not None and any(s <= interval.ts_ns and until <= s + _START_NS for s in starts)
 
 
-def _span(interval: _Interval) -> str:
-    until = interval.until_ts_ns
-    if until is None:
-        return f"since {time(interval.ts_ns)}"
-    begin, end = time(interval.ts_ns), time(until)
-    return (
-        f"at {end}" if begin == end else f"{begin} to {end[11:] if begin[:10] == end[:10] else end}"
-    )
+def _between(first_ts_ns: int, last_ts_ns: int | None) -> str:
+    begin = time(first_ts_ns)
+    if last_ts_ns is None:
+        return f"since {begin}"
+    end = time(last_ts_ns)
+    if begin == end:
+        return f"at {end}"
+    return f"{begin} to {end[11:] if begin[:10] == end[:10] else end}"
 
 
 def _step(words: _Words, interval: _Interval) -> StoryStep:
@@ -318,20 +319,11 @@ def _reclaims(records: Iterable[Record]) -> Iterator[NodeClause]:
     for attempt in attempts:
         alike.setdefault(_step_of_reclaims([attempt]), []).append(attempt)
     steps = [
-        StoryStep(
-            ts_ns=same[0][0].ts_ns,
-            last_ts_ns=same[-1][0].ts_ns,
-            count=len(same),
-            text=text,
-            weight=3,
-            kind=same[-1][0].kind,
-            seq=same[-1][0].seq,
-        )
+        StoryStep.of(same[-1][0], text, 3, same[0][0].ts_ns, len(same))
         for text, same in alike.items()
     ]
     whole = [record for attempt in attempts for record in attempt]
-    first, last = time(whole[0].ts_ns), time(whole[-1].ts_ns)
-    span = f"at {last}" if first == last else f"{first} to {last[11 * (first[:10] == last[:10]) :]}"
+    span = _between(whole[0].ts_ns, whole[-1].ts_ns)
     what, _, came_to = _step_of_reclaims(attempts).partition(": ")
     tries = f", {len(attempts)} times" if len(attempts) > 1 else ""
     yield NodeClause(_RECLAIMED, f"{what} {span}{tries}{came_to and f': {came_to}'}", steps)
@@ -379,15 +371,7 @@ def _shutdowns(records: Iterable[Record]) -> Iterator[NodeClause]:
         if phases:
             text += f", {', '.join(phases)} at {last}"
         steps = [
-            StoryStep(
-                ts_ns=record.ts_ns,
-                last_ts_ns=record.ts_ns,
-                count=1,
-                text=_phase(body),
-                weight=4 if body.step == "detected" else 3,
-                kind=record.kind,
-                seq=record.seq,
-            )
+            StoryStep.of(record, _phase(body), 4 if body.step == "detected" else 3)
             for record, body in run
         ]
         yield NodeClause(_SHUTDOWN, text, steps, text.partition(", ")[0])

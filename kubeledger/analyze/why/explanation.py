@@ -138,6 +138,21 @@ class StoryStep(msgspec.Struct, frozen=True, kw_only=True):
     seq: int
     evidence: int | None = None
 
+    @classmethod
+    def of(
+        cls, record: Record, text: str, weight: int, first_ts_ns: int | None = None, count: int = 1
+    ) -> StoryStep:
+        """What a record shows, of several the last one."""
+        return cls(
+            ts_ns=record.ts_ns if first_ts_ns is None else first_ts_ns,
+            last_ts_ns=record.ts_ns,
+            count=count,
+            text=text,
+            weight=weight,
+            kind=record.kind,
+            seq=record.seq,
+        )
+
 
 class Namesake(msgspec.Struct, frozen=True, kw_only=True):
     """Another pod that had the target's name.

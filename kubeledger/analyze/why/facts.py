@@ -233,8 +233,6 @@ def facts_of(records: Sequence[Record], facts: Facts) -> Facts:
                         facts.became_ready.add(body.container)
                 elif body.output:
                     facts.outputs[body.container, body.probe_type] = body.output
-            case _:
-                pass
     return facts
 
 

@@ -69,11 +69,11 @@ _REFUSED_AS = regex(
 
 
 class Words(NamedTuple):
-    """Who (a container, or empty for the pod), what happened, and why."""
+    """What happened, why, and to whom: a container, or empty for the pod."""
 
-    who: str
     what: str
     why: str = ""
+    who: str = ""
 
 
 class Group(msgspec.Struct):
@@ -108,65 +108,74 @@ class Group(msgspec.Struct):
         return self.span[1] if self.span else span_of(self.records[-1])[1]
 
 
-def _evicted(records: Sequence[Record], facts: Facts) -> Words:
-    if is_besides(records[-1], facts):
-        return Words("", "was chosen for eviction")
-    why = _THRESHOLD.sub(r"\1", why_of(records, facts), count=1)
-    return Words("", "was evicted", why or _short(records[-1].body))
+class Alike(NamedTuple):
+    """Records that are alike, and what others say of their pod.
+
+    Attributes:
+        body: of the last of them.
+    """
+
+    body: Any
+    records: Sequence[Record]
+    facts: Facts
+
+    @property
+    def why(self) -> str:
+        """As verification gives it, or the kubelet itself."""
+        return why_of(self.records, self.facts)
+
+    @property
+    def is_besides(self) -> bool:
+        """Whether they are evictions or preemptions besides the one that ended the pod."""
+        return is_besides(self.records[-1], self.facts)
 
 
-def _short(eviction: Any) -> str:  # noqa: ANN401 # the body of an eviction
-    """For what a pod had to go, where neither a message nor verification says it."""
-    if eviction.threshold_kind == "local_storage":
-        return "it used more local storage than its limit"
-    what = eviction.signal or eviction.resource
-    return f"{what} was short" if what else "what was short is not recorded"
+def _evicted(of: Alike) -> Words:
+    if of.is_besides:
+        return Words("was chosen for eviction")
+    why = _THRESHOLD.sub(r"\1", of.why, count=1)
+    if not why and of.body.threshold_kind == "local_storage":
+        why = "it used more local storage than its limit"
+    elif not why:
+        short = of.body.signal or of.body.resource
+        why = f"{short} was short" if short else "what was short is not recorded"
+    return Words("was evicted", why)
 
 
-def _spared(records: Sequence[Record], _: Facts) -> Words:
-    return Words("", "was to be evicted, and was spared", "it is critical")
-
-
-def _preempted(records: Sequence[Record], facts: Facts) -> Words:
-    body: Any = records[-1].body
+def _preempted(of: Alike) -> Words:
+    body = of.body
     who = f"{body.preemptor_namespace}/{body.preemptor_pod}"
-    if is_besides(records[-1], facts):
-        return Words("", f"was chosen to make room for {who}")
+    if of.is_besides:
+        return Words(f"was chosen to make room for {who}")
     inferred = " (inferred)" if body.preemptor_inferred else ""
     what = f"was preempted for {who}{inferred}" if body.preemptor_pod else "was preempted"
-    finding = facts.findings.get(records[-1].seq)
+    finding = of.facts.findings.get(of.records[-1].seq)
     about = {} if finding is None else finding.about
     for_it = [f"{name.rpartition('/')[2]} {lacked}" for name, lacked in about.items()]
-    return Words("", what, for_it[0] if for_it else why_of(records, facts))
+    return Words(what, for_it[0] if for_it else of.why)
 
 
-def _rejected(records: Sequence[Record], facts: Facts) -> Words:
-    body: Any = records[-1].body
-    why = facts.not_given or why_of(records, facts)
-    why = _REFUSED_AS.sub("", why)
-    return Words("", f"was refused ({body.reason})", why)
+def _rejected(of: Alike) -> Words:
+    why = _REFUSED_AS.sub("", of.facts.not_given or of.why)
+    return Words(f"was refused ({of.body.reason})", why)
 
 
-def _not_given(records: Sequence[Record], facts: Facts) -> Words:
-    body: Any = records[-1].body
-    what = getattr(body, "resource", None) or {"c": "CPUs", "m": "memory"}.get(
-        records[-1].kind[0], "devices"
-    )
-    return Words(body.container or "", f"was refused {what}", why_of(records, facts))
+def _not_given(of: Alike) -> Words:
+    by_manager = {"c": "CPUs", "m": "memory"}.get(of.body.kind[0], "devices")
+    return Words(f"was refused {getattr(of.body, 'resource', None) or by_manager}", of.why)
 
 
-def _killed(records: Sequence[Record], facts: Facts) -> Words:
-    body: Any = records[-1].body
-    what = (OWN_KILLS | OTHER_KILLS).get(body.reason, "was killed")
+def _killed(of: Alike) -> Words:
+    body = of.body
     probe = str(body.reason).removesuffix("_probe")
-    why = probe_message(body.container, probe, facts) if probe in PROBES else ""
+    why = probe_message(body.container, probe, of.facts) if probe in PROBES else ""
     if not why and body.grace_period_s is not None:
         why = f"with a {body.grace_period_s} s grace period"
-    return Words(body.container or "", what, why)
+    return Words((OWN_KILLS | OTHER_KILLS).get(body.reason, "was killed"), why)
 
 
-def _out_of_memory(records: Sequence[Record], _: Facts) -> Words:
-    body: Any = records[-1].body
+def _out_of_memory(of: Alike) -> Words:
+    body = of.body
     limits = {"container_limit": "its memory limit", "pod_limit": "the pod's memory limit"}
     limit = limits.get(body.reason, "")
     amount = f" of {size(body.limit_bytes)}" if body.limit_bytes else ""
@@ -175,23 +184,20 @@ def _out_of_memory(records: Sequence[Record], _: Facts) -> Words:
         why = f"all pods together had reached their limit{amount} (node allocatable)"
     elif body.reason == "node":
         why = "the node was out of memory"
-    kills: list[Any] = [record.body for record in records]
+    kills: list[Any] = [record.body for record in of.records]
     named = [kill.process for kill in kills if kill.process]
     process = f"process {', '.join(dict.fromkeys(named))}" if named else ""
-    if 0 < len(named) < len(records):
-        process += f" in {len(named)} of {len(records)}"
-    why = f"{why} ({process})" if why and process else why or process
-    return Words(body.container or "", "was OOM-killed", why)
+    if 0 < len(named) < len(kills):
+        process += f" in {len(named)} of {len(kills)}"
+    return Words("was OOM-killed", f"{why} ({process})" if why and process else why or process)
 
 
-def _died(records: Sequence[Record], facts: Facts) -> Words:
-    body: Any = records[-1].body
-    run = facts.runs.get(body.container_id)
+def _died(of: Alike) -> Words:
+    code, run = of.body.exit_code, of.facts.runs.get(of.body.container_id)
     if run is not None and run.failed:
-        what = f"could not be started{' at first' if facts.ran_after(run) else ''}"
-        return Words(body.container or "", what, f"exit code {body.exit_code}")
-    why = UNKNOWN_KILLER if killer_unknown(body.exit_code) else ""
-    return Words(body.container or "", how_it_ended(body.exit_code), why)
+        first = " at first" if of.facts.ran_after(run) else ""
+        return Words(f"could not be started{first}", f"exit code {code}")
+    return Words(how_it_ended(code), UNKNOWN_KILLER if killer_unknown(code) else "")
 
 
 def start_measured(record: Record, facts: Facts) -> tuple[int, str]:
@@ -205,63 +211,52 @@ def start_measured(record: Record, facts: Facts) -> tuple[int, str]:
     return since_ns, f" ({took}{pulled})"
 
 
-def _all_run(records: Sequence[Record], facts: Facts) -> Words:
-    return Words("", f"had all its containers running{start_measured(records[-1], facts)[1]}")
+def _all_run(of: Alike) -> Words:
+    return Words(f"had all its containers running{start_measured(of.records[-1], of.facts)[1]}")
 
 
-def _put_off(records: Sequence[Record], _: Facts) -> Words:
-    bodies: list[Any] = [record.body for record in records]
+def _put_off(of: Alike) -> Words:
+    bodies: list[Any] = [record.body for record in of.records]
     least, most = min(b.back_off_s for b in bodies), max(b.back_off_s for b in bodies)
     span = f"{most} s" if least == most else f"{least} s to {most} s"
-    return Words(bodies[-1].container, f"was not restarted yet (back-off {span})")
+    return Words(f"was not restarted yet (back-off {span})")
 
 
-def _restarted(records: Sequence[Record], _: Facts) -> Words:
-    body: Any = records[-1].body
-    return Words(body.container or "", "was started again")
-
-
-def _transition(records: Sequence[Record], facts: Facts) -> Words:
-    body: Any = records[-1].body
-    if body.to_result == "success":
-        what = "became ready" if body.probe_type == "readiness" else f"passed its {body.probe_type}"
-        return Words(body.container, what if "ready" in what else f"{what} probe")
-    what = f"got the {body.probe_type} result failure"
-    if body.probe_type == "readiness":
+def _transition(of: Alike) -> Words:
+    probe_type = of.body.probe_type
+    if of.body.to_result == "success":
+        ready = probe_type == "readiness"
+        return Words("became ready" if ready else f"passed its {probe_type} probe")
+    what = f"got the {probe_type} result failure"
+    if probe_type == "readiness":
         what = "went unready"
-    return Words(body.container, what, probe_message(body.container, body.probe_type, facts))
+    return Words(what, probe_message(of.body.container, probe_type, of.facts))
 
 
-def _ticks(records: Sequence[Record], facts: Facts) -> Words:
-    body: Any = records[-1].body
-    never = body.probe_type == "readiness" and facts.was_never_ready(body.container)
-    what = "was never ready, its readiness probe failed" if never else ""
-    what = what or f"failed its {body.probe_type} probe"
-    return Words(body.container, what, probe_message(body.container, body.probe_type, facts))
+def _ticks(of: Alike) -> Words:
+    container, probe_type = of.body.container, of.body.probe_type
+    what = f"failed its {probe_type} probe"
+    if probe_type == "readiness" and of.facts.was_never_ready(container):
+        what = "was never ready, its readiness probe failed"
+    return Words(what, probe_message(container, probe_type, of.facts))
 
 
-def _event(records: Sequence[Record], _: Facts) -> Words:
-    body: Any = records[-1].body
-    return Words(body.container or "", f"had a warning ({body.reason})", body.message)
-
-
-def _logged(records: Sequence[Record], _: Facts) -> Words:
-    record = records[-1]
-    body: Any = record.body
+def _logged(of: Alike) -> Words:
+    body, evidence = of.body, of.records[-1].evidence
+    is_single = body.count == len(of.records) == len(evidence)
+    said = own_words(evidence[0].text or "") if is_single else ""
     what = "a warning" if body.severity == "W" else "an error"
-    is_single = body.count == len(records) == len(record.evidence)
-    said = own_words(record.evidence[0].text or "") if is_single else ""
-    return Words("", f"is named in {what}", said or body.shape)
+    return Words(f"is named in {what}", said or body.shape)
 
 
-def _resized(records: Sequence[Record], facts: Facts) -> Words:
-    body: Any = records[-1].body
+def _resized(of: Alike) -> Words:
+    body = of.body
     if body.reason == "Error":
-        return Words("", "cannot be given what its resize in place was allocated", body.message)
+        return Words("cannot be given what its resize in place was allocated", body.message)
     reason = f" ({body.reason})" if body.reason else ""
     is_refused = body.outcome in _REFUSED_RESIZES
-    why = why_of(records, facts) if is_refused else _asked_for(body.resources)
-    return Words("", f"{_RESIZES[body.outcome]}{reason}", why)
+    why = of.why if is_refused else _asked_for(body.resources)
+    return Words(f"{_RESIZES[body.outcome]}{reason}", why)
 
 
 def _asked_for(resources: Mapping[str, Any] | None) -> str:
@@ -273,66 +268,41 @@ def _asked_for(resources: Mapping[str, Any] | None) -> str:
     return "; ".join(f"{name} requests {each}" for name, each in amounts.items() if each)
 
 
-def _stopped(records: Sequence[Record], _: Facts) -> Words:
-    body: Any = records[-1].body
-    grace = "" if body.grace_period_s is None else f", with a {body.grace_period_s} s grace period"
-    return Words("", "was stopped", f"{_STOPS[body.reason]}{grace}")
+def _stopped(of: Alike) -> Words:
+    grace_s = of.body.grace_period_s
+    grace = "" if grace_s is None else f", with a {grace_s} s grace period"
+    return Words("was stopped", f"{_STOPS[of.body.reason]}{grace}")
 
 
-def _configured(records: Sequence[Record], _: Facts) -> Words:
-    body: Any = records[-1].body
-    source = f" ({body.source})" if body.source else ""
+def _configured(of: Alike) -> Words:
+    source = f" ({of.body.source})" if of.body.source else ""
     what = {"ADD": "was added", "DELETE": "was deleted", "REMOVE": "was removed"}
-    return Words("", what[body.operation] + source)
+    return Words(what[of.body.operation] + source)
 
 
-def _cpus(records: Sequence[Record], _: Facts) -> Words:
-    body: Any = records[-1].body
-    return Words(body.container or "", f"got CPUs {body.cpu_set} of its own")
-
-
-def _memory(records: Sequence[Record], _: Facts) -> Words:
-    body: Any = records[-1].body
-    blocks = body.blocks or ()
+def _memory(of: Alike) -> Words:
+    blocks = of.body.blocks or ()
     given = " and ".join(f"{size(block.size_bytes)} of {block.type}" for block in blocks)
     nodes = sorted({node for block in blocks for node in block.numa_nodes})
     where = f"NUMA node{'s' if len(nodes) != 1 else ''} {', '.join(map(str, nodes))}".rstrip()
-    return Words(body.container or "", f"got {given or 'memory'} of {where}")
+    return Words(f"got {given or 'memory'} of {where}")
 
 
-def _claim(records: Sequence[Record], _: Facts) -> Words:
-    body: Any = records[-1].body
-    drivers = ", ".join(sorted(body.drivers))
-    return Words("", f"had its claim {body.claim} prepared", f"by {drivers}" if drivers else "")
+def _claim(of: Alike) -> Words:
+    drivers = ", ".join(sorted(of.body.drivers))
+    return Words(f"had its claim {of.body.claim} prepared", f"by {drivers}" if drivers else "")
 
 
-def _claim_back(records: Sequence[Record], facts: Facts) -> Words:
-    body: Any = records[-1].body
-    if body.unprepared and facts.lives_after(records[-1].ts_ns):
-        return Words("", f"had its claim {body.claim} unprepared while it ran", _OTHERS_END)
-    others = "" if body.unprepared else "other pods hold it"
-    return Words("", f"gave back its claim {body.claim}", others)
+def _claim_back(of: Alike) -> Words:
+    claim, is_last = of.body.claim, of.body.unprepared
+    if is_last and of.facts.lives_after(of.records[-1].ts_ns):
+        return Words(f"had its claim {claim} unprepared while it ran", _OTHERS_END)
+    return Words(f"gave back its claim {claim}", "" if is_last else "other pods hold it")
 
 
-def _cgroup(records: Sequence[Record], _: Facts) -> Words:
-    body: Any = records[-1].body
-    return Words("", "" if body.created else "had changed")
-
-
-def _image(records: Sequence[Record], _: Facts) -> Words:
-    body: Any = records[-1].body
-    amount = f" ({size(body.size_bytes)})" if body.size_bytes else ""
-    return Words("", f"was deleted{amount}", _PASSES.get(body.pass_, ""))
-
-
-def _collection(records: Sequence[Record], _: Facts) -> Words:
-    body: Any = records[-1].body
-    return Words("", f"an image collection ended ({body.outcome})")
-
-
-def _devices(records: Sequence[Record], _: Facts) -> Words:
-    body: Any = records[-1].body
-    return Words(body.container, f"got {', '.join(body.device_ids)} of {body.resource}")
+def _image(of: Alike) -> Words:
+    amount = f" ({size(of.body.size_bytes)})" if of.body.size_bytes else ""
+    return Words(f"was deleted{amount}", _PASSES.get(of.body.pass_, ""))
 
 
 _PULLS = {
@@ -346,39 +316,17 @@ _PULLS = {
 }
 
 
-def _pull_decided(records: Sequence[Record], facts: Facts) -> Words:
-    body: Any = records[-1].body
-    return Words(body.container or "", _PULLS[body.decision], why_of(records, facts))
-
-
-def _pull_ended(records: Sequence[Record], _: Facts) -> Words:
-    body: Any = records[-1].body
+def _pull_ended(of: Alike) -> Words:
+    body = of.body
     why = body.error
     if body.whole_ms is not None:
         waited_ms = 0 if body.pull_ms is None else body.whole_ms - body.pull_ms
         waited = f", {waited_ms / 1000:.1f} s of which it waited for others" if waited_ms else ""
         why = f"{body.image} in {body.whole_ms / 1000:.1f} s{waited}"
-    return Words(body.container or "", _PULLS[body.outcome], why)
+    return Words(_PULLS[body.outcome], why)
 
 
-def _no_victims(records: Sequence[Record], facts: Facts) -> Words:
-    return Words("", "found no pods to preempt", why_of(records, facts))
-
-
-def _simple(what: str) -> Callable[[Sequence[Record], Facts], Words]:
-    def words(records: Sequence[Record], _: Facts) -> Words:
-        return Words(getattr(records[-1].body, "container", None) or "", what)
-
-    return words
-
-
-def _weight_of_kill(record: Record, _: Facts) -> int:
-    body: Any = record.body
-    return CONTAINER_END if body.reason in OWN_KILLS else 40
-
-
-def _weight_of_death(record: Record, facts: Facts) -> int:
-    body: Any = record.body
+def _weight_of_death(body: Any, _: Record, facts: Facts) -> int:  # noqa: ANN401 # of its kind
     if body.sandbox or body.container is None or facts.is_killed(body.container_id):
         return 0
     if body.exit_code or (body.exit_code == 0 and body.container in facts.backed_off):
@@ -386,21 +334,18 @@ def _weight_of_death(record: Record, facts: Facts) -> int:
     return 38
 
 
-def _weight_of_start(record: Record, facts: Facts) -> int:
-    body: Any = record.body
+def _weight_of_start(body: Any, _: Record, facts: Facts) -> int:  # noqa: ANN401 # of its kind
     is_again = facts.is_restart(body.container_id)
     return 0 if body.sandbox or body.container is None or is_again else 22
 
 
-def _weight_of_transition(record: Record, _: Facts) -> int:
-    body: Any = record.body
+def _weight_of_transition(body: Any, *_: object) -> int:  # noqa: ANN401 # of its kind
     if body.to_result == "failure":
         return TROUBLE if body.probe_type == "readiness" else 16
     return 28
 
 
-def _weight_of_tick(record: Record, facts: Facts) -> int:
-    body: Any = record.body
+def _weight_of_tick(body: Any, record: Record, facts: Facts) -> int:  # noqa: ANN401 # of its kind
     if body.result in {"success", "warning"}:
         return 0
     is_ending = facts.stopped_ts_ns is not None and record.ts_ns >= facts.stopped_ts_ns
@@ -410,8 +355,7 @@ def _weight_of_tick(record: Record, facts: Facts) -> int:
     return TROUBLE if never else WORTH_TELLING
 
 
-def _weight_of_event(record: Record, facts: Facts) -> int:
-    body: Any = record.body
+def _weight_of_event(body: Any, _: Record, facts: Facts) -> int:  # noqa: ANN401 # of its kind
     is_known = body.reason in TOLD_BY_DECISIONS or body.reason in facts.reasons
     is_known |= facts.resized is not None and body.reason.startswith("Resize")
     is_known |= failure_of_event(body.reason, body.message) is not None
@@ -419,104 +363,121 @@ def _weight_of_event(record: Record, facts: Facts) -> int:
     return 0 if body.type != "Warning" or is_known else WORTH_TELLING + 5
 
 
-def _weight_of_logged(record: Record, _: Facts) -> int:
-    body: Any = record.body
+def _weight_of_logged(body: Any, *_: object) -> int:  # noqa: ANN401 # of its kind
     if body.recorded or harmless(body.source, body.shape) is not None:
         return 0
     return 13 if body.severity == "W" else 35
 
 
-def _weight_of_resize(record: Record, facts: Facts) -> int:
-    body: Any = record.body
+def _weight_of_resize(body: Any, record: Record, facts: Facts) -> int:  # noqa: ANN401 # of its kind
     is_refused = body.outcome in _REFUSED_RESIZES or body.reason == "Error"
     return WORTH_TELLING + 10 if is_refused and record is facts.resized else 30
 
 
-def _weight_of_claim_back(record: Record, facts: Facts) -> int:
-    body: Any = record.body
-    return TROUBLE if body.unprepared and facts.lives_after(record.ts_ns) else 9
-
-
-def _weight_of_stop(record: Record, _: Facts) -> int:
-    body: Any = record.body
-    return 10 if body.reason == "killed" else STOPPED
-
-
-def _weight_of_change(record: Record, _: Facts) -> int:
-    body: Any = record.body
-    return {"ADD": 12, "DELETE": DELETED, "REMOVE": 8}.get(body.operation, 0)
-
-
-def _weight_of_pull(record: Record, facts: Facts) -> int:
+def _weight_of_pull(body: Any, record: Record, facts: Facts) -> int:  # noqa: ANN401 # of its kind
     """What fails is told as a stage, too; a pull tells its end; that an image is there is well."""
-    body: Any = record.body
     if record.kind == "imagepull.PullEnded":
-        return 19 if body.outcome == "pulled" else 0 if _is_held(body, facts) else 17
+        is_held = body.container in facts.held_by_images
+        return 19 if body.outcome == "pulled" else 0 if is_held else 17
     is_under_way = body.decision == "pull" and record.seq not in facts.ended_pulls
     return 40 if is_under_way else 18 if body.decision == "back_off" else 0
-
-
-def _is_held(body: Any, facts: Facts) -> bool:  # noqa: ANN401 # any body with a container
-    """Whether a stage tells that the container waits for its image."""
-    return body.container in facts.held_by_images
-
-
-def _always(weight: int) -> Callable[[Record, Facts], int]:
-    return lambda record, facts: weight
 
 
 class Rule(NamedTuple):
     """How records of a kind are described.
 
     Attributes:
-        weight: how much one explains; 0 is left out.
-        words: of several that are alike.
+        weight: how much one explains, or what says so of its body; 0 is left out.
+        words: of several that are alike: what happened, or what says so.
         same: fields that make two of them alike, besides kind and container.
     """
 
-    weight: Callable[[Record, Facts], int]
-    words: Callable[[Sequence[Record], Facts], Words]
+    weight: int | Callable[[Any, Record, Facts], int]
+    words: str | Callable[[Alike], Words]
     same: tuple[str, ...] = ()
+
+    def weigh(self, record: Record, facts: Facts) -> int:
+        """How much a record explains."""
+        weight = self.weight
+        return weight if isinstance(weight, int) else weight(record.body, record, facts)
+
+    def tell(self, records: Sequence[Record], facts: Facts) -> Words:
+        """What happened to whom, by records that are alike."""
+        of = Alike(records[-1].body, records, facts)
+        words = Words(self.words) if isinstance(self.words, str) else self.words(of)
+        return words._replace(who=getattr(of.body, "container", None) or "")
 
 
 RULES: Mapping[str, Rule] = {
-    "cgroups.CgroupUpdated": Rule(_always(0), _cgroup),
-    "cpumanager.CpuAllocationFailed": Rule(_always(REFUSED), _not_given),
-    "cpumanager.CpusAllocated": Rule(_always(31), _cpus),
-    "devicemanager.AllocationFailed": Rule(_always(REFUSED), _not_given, ("resource",)),
-    "devicemanager.DevicesAllocated": Rule(_always(32), _devices, ("resource",)),
-    "dra.ClaimPrepared": Rule(_always(32), _claim, ("claim",)),
-    "dra.ClaimReleased": Rule(_weight_of_claim_back, _claim_back, ("claim",)),
-    "imagepull.PullDecided": Rule(_weight_of_pull, _pull_decided, ("decision", "image")),
+    "cgroups.CgroupUpdated": Rule(0, lambda of: Words("" if of.body.created else "had changed")),
+    "cpumanager.CpuAllocationFailed": Rule(REFUSED, _not_given),
+    "cpumanager.CpusAllocated": Rule(
+        31, lambda of: Words(f"got CPUs {of.body.cpu_set} of its own")
+    ),
+    "devicemanager.AllocationFailed": Rule(REFUSED, _not_given, ("resource",)),
+    "devicemanager.DevicesAllocated": Rule(
+        32,
+        lambda of: Words(f"got {', '.join(of.body.device_ids)} of {of.body.resource}"),
+        ("resource",),
+    ),
+    "dra.ClaimPrepared": Rule(32, _claim, ("claim",)),
+    "dra.ClaimReleased": Rule(
+        lambda body, record, facts: (
+            TROUBLE if body.unprepared and facts.lives_after(record.ts_ns) else 9
+        ),
+        _claim_back,
+        ("claim",),
+    ),
+    "imagepull.PullDecided": Rule(
+        _weight_of_pull, lambda of: Words(_PULLS[of.body.decision], of.why), ("decision", "image")
+    ),
     "imagepull.PullEnded": Rule(_weight_of_pull, _pull_ended, ("outcome", "image")),
-    "eviction.PodSpared": Rule(_always(WORTH_TELLING), _spared),
-    "images.GarbageCollected": Rule(_always(0), _collection),
-    "images.ImageDeleted": Rule(_always(0), _image),
+    "eviction.PodSpared": Rule(
+        WORTH_TELLING, lambda _: Words("was to be evicted, and was spared", "it is critical")
+    ),
+    "images.GarbageCollected": Rule(
+        0, lambda of: Words(f"an image collection ended ({of.body.outcome})")
+    ),
+    "images.ImageDeleted": Rule(0, _image),
     "lifecycle.ContainerDied": Rule(_weight_of_death, _died, ("exit_code",)),
-    "lifecycle.ContainerKilled": Rule(_weight_of_kill, _killed, ("reason",)),
-    "lifecycle.ContainerRestarted": Rule(_always(20), _restarted),
-    "lifecycle.ContainerStarted": Rule(_weight_of_start, _simple("was started")),
-    "lifecycle.PodAdmitted": Rule(_always(14), _simple("was admitted")),
-    "lifecycle.PodConfigChanged": Rule(_weight_of_change, _configured, ("operation",)),
-    "lifecycle.PodEvicted": Rule(_always(POD_END), _evicted),
-    "lifecycle.PodRejected": Rule(_always(POD_END), _rejected, ("reason",)),
+    "lifecycle.ContainerKilled": Rule(
+        lambda body, *_: CONTAINER_END if body.reason in OWN_KILLS else 40, _killed, ("reason",)
+    ),
+    "lifecycle.ContainerRestarted": Rule(20, "was started again"),
+    "lifecycle.ContainerStarted": Rule(_weight_of_start, "was started"),
+    "lifecycle.PodAdmitted": Rule(14, "was admitted"),
+    "lifecycle.PodConfigChanged": Rule(
+        lambda body, *_: {"ADD": 12, "DELETE": DELETED, "REMOVE": 8}.get(body.operation, 0),
+        _configured,
+        ("operation",),
+    ),
+    "lifecycle.PodEvicted": Rule(POD_END, _evicted),
+    "lifecycle.PodRejected": Rule(POD_END, _rejected, ("reason",)),
     "lifecycle.PodResized": Rule(_weight_of_resize, _resized, ("outcome", "reason")),
-    "lifecycle.PodStarted": Rule(_always(22), _all_run),
-    "lifecycle.PodTerminated": Rule(_always(10), _simple("had all its containers down")),
-    "lifecycle.PodTerminating": Rule(_weight_of_stop, _stopped, ("reason",)),
-    "lifecycle.ReasonReported": Rule(_weight_of_event, _event, ("reason",)),
-    "lifecycle.RestartBackedOff": Rule(_always(BACK_OFF), _put_off),
-    "memorymanager.MemoryAllocated": Rule(_always(13), _memory),
-    "memorymanager.MemoryAllocationFailed": Rule(_always(REFUSED), _not_given),
+    "lifecycle.PodStarted": Rule(22, _all_run),
+    "lifecycle.PodTerminated": Rule(10, "had all its containers down"),
+    "lifecycle.PodTerminating": Rule(
+        lambda body, *_: 10 if body.reason == "killed" else STOPPED, _stopped, ("reason",)
+    ),
+    "lifecycle.ReasonReported": Rule(
+        _weight_of_event,
+        lambda of: Words(f"had a warning ({of.body.reason})", of.body.message),
+        ("reason",),
+    ),
+    "lifecycle.RestartBackedOff": Rule(BACK_OFF, _put_off),
+    "memorymanager.MemoryAllocated": Rule(13, _memory),
+    "memorymanager.MemoryAllocationFailed": Rule(REFUSED, _not_given),
     "node.ErrorsLogged": Rule(_weight_of_logged, _logged, ("severity", "shape")),
-    "oom.ProcessKilled": Rule(_always(CONTAINER_END), _out_of_memory, ("reason",)),
-    "preemption.PodPreempted": Rule(_always(POD_END), _preempted),
-    "preemption.PreemptionFailed": Rule(_always(REFUSED), _no_victims),
+    "oom.ProcessKilled": Rule(CONTAINER_END, _out_of_memory, ("reason",)),
+    "preemption.PodPreempted": Rule(POD_END, _preempted),
+    "preemption.PreemptionFailed": Rule(
+        REFUSED, lambda of: Words("found no pods to preempt", of.why)
+    ),
     "prober.ProbeExecuted": Rule(_weight_of_tick, _ticks, ("probe_type",)),
     "prober.ProbeTicksFolded": Rule(_weight_of_tick, _ticks, ("probe_type",)),
     "prober.ProbeTransitioned": Rule(
         _weight_of_transition, _transition, ("probe_type", "to_result")
     ),
-    "topologymanager.AffinityDecided": Rule(_always(0), _simple("had its NUMA affinity decided")),
+    "topologymanager.AffinityDecided": Rule(0, "had its NUMA affinity decided"),
 }
 """Kind -> how much a record of it explains, its words, and the fields that make records alike."""

@@ -60,7 +60,7 @@ def happened(record: Record, finding: Finding) -> tuple[str, str]:
     """Whom a decision hit (not for the node),  what happened and when; and why."""
     rule = RULES.get(record.kind)
     facts = Facts(main=record, findings={record.seq: finding})
-    words = rule.words([record], facts) if rule else Words("", words_of(record)[1])
+    words = rule.tell([record], facts) if rule else Words(words_of(record)[1])
     kind, _, name = finding.subject.partition("/")
     whom = f"{kind} {name}" if name else ""
     return " ".join(filter(None, (whom, words.what, f"at {format_ts(record.ts_ns)}"))), words.why
@@ -217,7 +217,8 @@ def image_answer(
             continue
         body: Any = record.body
         for status in containers_in(body.status):
-            if not is_image(target, _image_id_of(status)):
+            reference = str(status.get("imageID") or "")
+            if not is_image(target, reference.rpartition("://")[2].rpartition("@")[2]):
                 continue
             names[str(status.get("image"))] = None
             who = f"{body.namespace}/{body.pod}/{status.get('name')}"
@@ -231,15 +232,7 @@ def image_answer(
     text += f"first {first[0]} ({time(first[1][0].ts_ns)})"
     text += f", last {last[0]} ({time(last[1][-1].ts_ns)})"
     steps = [
-        StoryStep(
-            ts_ns=its[0].ts_ns,
-            last_ts_ns=its[-1].ts_ns,
-            count=len(its),
-            text=f"{who} uses it",
-            weight=0,
-            kind=its[-1].kind,
-            seq=its[-1].seq,
-        )
+        StoryStep.of(its[-1], f"{who} uses it", 0, its[0].ts_ns, len(its))
         for who, its in order[-_STEPS_MAX:]
     ]
     evidence = evidence_of([first[1][0], last[1][-1]], target)
@@ -255,8 +248,3 @@ def image_answer(
             for who, its in order[-_STEPS_MAX:]
         ),
     )
-
-
-def _image_id_of(status: dict[str, Any]) -> str:
-    """ID of a container's image, as records of images have it; empty where it is not known."""
-    return str(status.get("imageID") or "").rpartition("://")[2].rpartition("@")[2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -60,11 +60,10 @@ class Known(msgspec.Struct):
 
     def take_in(self, later: Known) -> None:
         """What the records after those that are known know besides."""
-        _take_in(self.pods, later.pods)
-        _take_in(self.containers, later.containers)
-        _take_in(self.unnamed, later.unnamed)
-        _take_in(self.nameless, later.nameless)
-        _take_in(self.others, later.others)
+        for name in ("pods", "containers", "unnamed", "nameless", "others"):
+            known = getattr(self, name)
+            for key, names in getattr(later, name).items():
+                known.setdefault(key, {}).update(names)
         for image, names in later.images.items():
             self.images.setdefault(image, set()).update(names)
         self.manifests |= later.manifests
@@ -74,15 +73,6 @@ class Known(msgspec.Struct):
             self.weights[whose] = max(self.weights.get(whose, weight), weight)
         for container_id, found in later.container_ids.items():
             _name_container(self, container_id, *found)
-
-
-K = TypeVar("K")
-V = TypeVar("V")
-
-
-def _take_in(known: dict[K, dict[V, None]], later: dict[K, dict[V, None]]) -> None:
-    for key, names in later.items():
-        known.setdefault(key, {}).update(names)
 
 
 def find_target(text: str, histories: Sequence[History]) -> Target:
@@ -184,8 +174,6 @@ def _take_record(known: Known, record: Record) -> None:
                 known.devices |= dict.fromkeys((resource, device) for device in ids)
         case "devicemanager.DevicesAllocated":
             known.devices |= dict.fromkeys((body.resource, i) for i in body.device_ids)
-        case _:
-            pass
     if getattr(body, "object_kind", "Pod") != "Pod":
         return
     cgroup = getattr(body, "cgroup", None)

@@ -138,12 +138,16 @@ def explain_node(history: History, target: Target, *, upto_ts_ns: int | None) ->
     causes = {r.cause for r in about if isinstance(r.body, KubeletStarted | KubeletExited)}
     causes = causes - {None} - {r.seq for r in about}
     because = {record.seq: record for record in history.pick([c for c in causes if c])}
-    found = [*clauses_of(conditions, done, last_ns), *_of_others(about)]
+    found = [
+        *clauses_of(conditions, done, last_ns),
+        *(NodeClause(_OTHERS, text) for text in _of_others(about)),
+    ]
     if conditions.conditions():
         about = [record for record in about if _event_of(record) not in _CONDITIONS]
     told = [*_of_processes(processes, because), *(each.text for each in found if each.weight)]
     sentence = f"node {history.node}: {'; '.join(told) or _UNTOLD}"
-    wordless = _wordless(processes)
+    # Another process followed, and no record tells how these ended.
+    wordless = [each for each in processes[:-1] if each.start is not None and each.end is None]
     steps = [r for r in (*about, *because.values()) if not _is_first_seen(r)]
     last = (process.logged.last for process in wordless)
     own_steps = [step for each in found if each.weight for step in each.steps]
@@ -334,11 +338,7 @@ def _end(process: _Process, because: dict[int, Record]) -> str:
     return f"{_ENDS[end.body.reason]} at {format_ts(end.ts_ns)}: {end.body.message}{led}"
 
 
-def _of_others(about: list[Record]) -> Iterator[NodeClause]:
-    return (NodeClause(_OTHERS, text) for text in _texts_of_others(about))
-
-
-def _texts_of_others(about: list[Record]) -> Iterator[str]:
+def _of_others(about: list[Record]) -> Iterator[str]:
     for record in about:
         body: Any = record.body
         if isinstance(body, ClockStepped):
@@ -364,11 +364,6 @@ def _texts_of_others(about: list[Record]) -> Iterator[str]:
         )
 
 
-def _wordless(processes: list[_Process]) -> list[_Process]:
-    """Processes with no record of how they ended, though another one followed."""
-    return [each for each in processes[:-1] if each.start is not None and each.end is None]
-
-
 def _is_first_seen(record: Record) -> bool:
     """Whether it is the first record, of a process that was running before the log begins."""
     body = record.body
@@ -377,13 +372,5 @@ def _is_first_seen(record: Record) -> bool:
 
 def _last_heard(process: _Process) -> StoryStep:
     """That it left no word of its end, as of its last record."""
-    last = process.logged.last
-    return StoryStep(
-        ts_ns=last.ts_ns,
-        last_ts_ns=last.ts_ns,
-        count=1,
-        text=f"{_name(process).partition(' (')[0]} left no record of its end",
-        weight=_WORDLESS_WEIGHT,
-        kind=last.kind,
-        seq=last.seq,
-    )
+    text = f"{_name(process).partition(' (')[0]} left no record of its end"
+    return StoryStep.of(process.logged.last, text, _WORDLESS_WEIGHT)

@@ -122,7 +122,7 @@ def _of_end(episode: StageEpisode) -> tuple[int, Words]:
     is_open = episode.is_open
     why = cause_in(episode.message, episode.about)
     who = episode.container or ""
-    return weight if is_open else _PASSED, Words(who, now if is_open else then, why)
+    return weight if is_open else _PASSED, Words(now if is_open else then, why, who)
 
 
 def _of_way(same: list[StageEpisode], facts: Facts) -> tuple[int, Words]:
@@ -134,20 +134,20 @@ def _of_way(same: list[StageEpisode], facts: Facts) -> tuple[int, Words]:
     if last.is_open:
         why = _clause(last, is_past=False)
         if last.stage == "hook":
-            return STUCK, Words(who, "does not stay up", why)
+            return STUCK, Words("does not stay up", why, who)
         if last.reason == "FailedSync" or facts.runs_now(who):
-            return TROUBLE, Words(who, "is not synchronized", why)
+            return TROUBLE, Words("is not synchronized", why, who)
         if _is_silent(last, facts):
-            return STUCK, Words(who, f"had not started{again}", _clause(last, is_past=True))
-        return STUCK, Words(who, f"has not started{again}", why)
+            return STUCK, Words(f"had not started{again}", _clause(last, is_past=True), who)
+        return STUCK, Words(f"has not started{again}", why, who)
     if last.passed_ts_ns is None:
         what = f"did not start{again} before it was stopped"
-        return DELAY if again else NEVER_STARTED, Words(who, what, _clause(last, is_past=True))
+        return DELAY if again else NEVER_STARTED, Words(what, _clause(last, is_past=True), who)
     waited_ns = sum((each.passed_ts_ns or each.last_ts_ns) - each.ts_ns for each in same)
     span = format_go_duration(waited_ns // NS_PER_S * NS_PER_S) if waited_ns >= NS_PER_S else ""
     words = stage_wording(last.stage, last.reason, last.about, last.message)
     what = f"waited {f'{span} ' if span else ''}for {words.what}"
-    return DELAY, Words(who, what, cause_in(last.message, last.about))
+    return DELAY, Words(what, cause_in(last.message, last.about), who)
 
 
 def _is_silent(episode: StageEpisode, facts: Facts) -> bool:
@@ -219,7 +219,7 @@ def story_of(
     used = {record.seq for group in groups for record in group.records}
     for record, text in others:
         if record.seq not in used:
-            steps.append(_step(Group(REFUSED, Words("", text), 1, [record]), pod=""))
+            steps.append(_step(Group(REFUSED, Words(text), 1, [record]), pod=""))
     steps.sort(key=lambda step: (step.ts_ns, step.seq))
     return Story(_headline(target, groups, records, facts), steps)
 
@@ -229,9 +229,9 @@ def _without_repeats(groups: list[Group]) -> list[Group]:
     explained: set[tuple[str, str]] = set()
     found = []
     for group in sorted(groups, key=lambda group: group.first_ts_ns):
-        who, what, why = group.words
+        what, why, who = group.words
         key = (who if len(why) < _REASON_LONG else "", why)
-        words = Words(who, what, "" if key in explained else why)
+        words = Words(what, "" if key in explained else why, who)
         found.append(msgspec.structs.replace(group, words=words))
         explained.add(key)
     return found
@@ -247,7 +247,7 @@ def _grouped(records: Sequence[Record], facts: Facts) -> dict[tuple[str, ...], l
     groups: dict[tuple[str, ...], list[Record]] = {}
     for record in records:
         rule = RULES.get(record.kind)
-        weight = rule.weight(record, facts) if rule else 0
+        weight = rule.weigh(record, facts) if rule else 0
         if rule is None or weight == 0:
             continue
         container = getattr(record.body, "container", None) or ""
@@ -265,7 +265,7 @@ def _grouped(records: Sequence[Record], facts: Facts) -> dict[tuple[str, ...], l
 
 def _group(records: list[Record], facts: Facts, *, is_container: bool) -> Group:
     rule = RULES[records[-1].kind]
-    weight = max(rule.weight(record, facts) for record in records)
+    weight = max(rule.weigh(record, facts) for record in records)
     ended_before = is_container and facts.main is not None and not is_about_pod(facts.main)
     if weight == POD_END and is_besides(records[-1], facts):
         weight = WORTH_TELLING - 1
@@ -275,11 +275,11 @@ def _group(records: list[Record], facts: Facts, *, is_container: bool) -> Group:
     if isinstance(records[0].body, ContainerStarted):
         begun = facts.begun_ns(records)
         count, span = len(begun), (min(begun), max(begun))
-    return Group(weight, rule.words(records, facts), count, records, span)
+    return Group(weight, rule.tell(records, facts), count, records, span)
 
 
 def _step(group: Group, *, pod: str = "pod") -> StoryStep:
-    who, what, why = group.words
+    what, why, who = group.words
     text = " ".join(filter(None, (who or pod, what)))
     last = group.records[-1]
     return StoryStep(
@@ -316,9 +316,9 @@ def _headline(target: Target, groups: list[Group], records: Sequence[Record], fa
 
 def _with_first_clause(target: Target, group: Group) -> str:
     """The sentence with as much of its reason as says something."""
-    who, what, why = group.words
+    what, why, who = group.words
     first = _CLAUSE_END.split(why, maxsplit=1)[0]
-    least = msgspec.structs.replace(group, words=Words(who, what, first))
+    least = msgspec.structs.replace(group, words=Words(what, first, who))
     return _sentence(target, least, HEADLINE_ROOM - 1)
 
 
@@ -357,7 +357,7 @@ def _called(target: Target, group: Group) -> str:
 
 def _sentence(target: Target, group: Group, length: int) -> str:
     pod = _called(target, group)
-    who, what, why = group.words
+    what, why, who = group.words
     subject = f"container {pod}/{who}" if who else f"pod {pod}"
     end = group.next_try
     if group.goes_on:
@@ -416,10 +416,6 @@ def _unnamed_starts(records: Sequence[Record]) -> str:
     )
 
 
-def _lasted(group: Group) -> int:
-    return group.last_ts_ns - group.first_ts_ns
-
-
 def _is_told(group: Group) -> bool:
     """Whether something happened that does not happen to every pod."""
     return group.weight == DELAY or group.records[-1].kind in _TOLD
@@ -462,7 +458,8 @@ def _without_trouble(
         code = "" if last.exit_code is None else f" with exit code {last.exit_code}"
         what = "ended" if own else f"had its container {last.container} end"
         return f"{name} {what}{code} at {time(last.ended_ts_ns)}{quiet}."
-    late = max((group for group in ranked if group.weight == DELAY), key=_lasted, default=None)
+    delays = (group for group in ranked if group.weight == DELAY)
+    late = max(delays, key=lambda group: group.last_ts_ns - group.first_ts_ns, default=None)
     if runs and late:
         tries = f" ({late.count} tries)" if late.count > 1 else ""
         began = f"{name} started at {time(runs[0].since_ts_ns)}; it {late.words.what}{tries}"

@@ -231,13 +231,13 @@ class AdmissionAssembler(PodAssembler):
         if message.startswith(_CONDITIONS):
             message = f"The node had condition: {message.removeprefix(_CONDITIONS)}. "
         pod = None if reason is None else self._pods.of(entry)
-        if pod is not None and reason is not None:
+        if pod is not None and reason is not None and not self._is_resize(pod):
             self._reject(pod, entry, reason, message)
 
     @about_pod("Pod admission denied")
     def _denied(self, entry: Entry, pod: Pod) -> None:
         # A refused resize leaves the pod as it is: that is no refusal of the pod.
-        if entry.text("operation") in ("", "add"):
+        if entry.text("operation") in ("", "add") and not self._is_resize(pod):
             self._reject(pod, entry, entry.text("reason"), entry.text("message"))
 
     @reads_if(
@@ -259,9 +259,9 @@ class AdmissionAssembler(PodAssembler):
         expected = known is not None and known[0] == event.reason
         if pod in self._refusals:
             self._supported(pod, event.reason, event.message, entry)
-        elif pod in self._admissions.undecided and (
+        elif (pod in self._admissions.undecided or self._is_resize(pod)) and (
             expected or is_refusal(event.reason, event.message)
-        ):
+        ):  # a resize that is refused leaves no such event
             self._reject(pod, entry, event.reason, event.message)
             self._refusals[pod].settle()
 
@@ -295,8 +295,6 @@ class AdmissionAssembler(PodAssembler):
         )
 
     def _reject(self, pod: Pod, entry: Entry, reason: str, message: str) -> None:
-        if self._is_resize(pod):
-            return
         self._decided(pod)
         waiting = self._refusals.get(pod)
         if waiting is not None:

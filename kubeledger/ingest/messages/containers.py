@@ -17,7 +17,10 @@ def pleg_event(event: Any) -> tuple[str | None, str, str]:  # noqa: ANN401 - dec
     """Pod UID, type and container ID of a ``PodLifecycleEvent``, as JSON or as Go text."""
     if isinstance(event, dict):
         uid, data = event.get("ID"), event.get("Data")
-        return shown_uid(uid), str(event.get("Type") or ""), data if isinstance(data, str) else ""
+        data = data if isinstance(data, str) else ""
+        if " " in data:
+            raise ValueError(f"no ID of a container: {data!r}")  # something stands in the line
+        return shown_uid(uid), str(event.get("Type") or ""), data
     match = _EVENT.search(str(event))
     return (shown_uid(match[1]), match[2], match[3]) if match else (None, "", "")
 

@@ -100,11 +100,7 @@ def seen_by_workers(status: objects.PodStatus) -> object:
 
 def probe_spec(pod: SimPod, name: str, probe_type: ProbeType) -> dict[str, object]:
     """The API's JSON of a probe; empty where there is none."""
-    for key in ("containers", "initContainers"):
-        for container in pod.spec.get(key) or ():
-            if container.get("name") == name:
-                return container.get(f"{probe_type}Probe") or {}
-    return {}
+    return pod.spec_of(name).get(f"{probe_type}Probe") or {}
 
 
 _IP = "10.0.0.1"

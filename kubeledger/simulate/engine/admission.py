@@ -43,7 +43,7 @@ from kubeledger.kubelet.topologymanager.scope import (
 from kubeledger.model.bodies.resourcemanagers import AffinityDecided, Hint, HintsGenerated
 from kubeledger.model.record import Body
 from kubeledger.model.units import NS_PER_S, format_ts, parse_ts
-from kubeledger.simulate.engine.kubelet import Kubelet
+from kubeledger.simulate.engine.kubelet import Kubelet, Loop
 from kubeledger.simulate.engine.plan import PlannedPod
 from kubeledger.simulate.engine.schedule import Draws
 from kubeledger.simulate.engine.world import SimContainer, SimPod
@@ -177,7 +177,8 @@ def policy_of(sim: Sim) -> tuple[Policy, str]:
 
 def admit(kubelet: Kubelet, pod: SimPod) -> tuple[str, str] | None:
     """Align and allocate for a pod; reason and message of a refusal."""
-    sim, devices = kubelet.sim, kubelet.devices.provider(pod)
+    sim, devices = kubelet.sim, kubelet.devices
+    devices.shortages.clear()
     policy, name = policy_of(sim)
     scope = Scope(policy, name, [devices, kubelet.cpus, kubelet.numa_memory], sim.profile)
     for step in scope.walk(pod.api):
@@ -286,14 +287,14 @@ class Telling(ResourceManager, Generic[Held]):
 M = TypeVar("M", bound=Telling[Any])
 
 
-class ResourceLoop(HintProvider, Generic[M]):
+class ResourceLoop(Loop, HintProvider, Generic[M]):
     """A manager of one kubelet process; a hint provider of its topology manager.
 
     With a policy that gives nothing there is none, and nothing is recorded.
     """
 
     def __init__(self, kubelet: Kubelet) -> None:
-        self.kubelet, self.sim = kubelet, kubelet.sim
+        super().__init__(kubelet)
         self.manager: M | None = None
 
     @abstractmethod
@@ -311,8 +312,8 @@ class ResourceLoop(HintProvider, Generic[M]):
             state/state_checkpoint.go Delete; memorymanager the same
         """
         if self.manager is not None:
-            self.manager.sources_ready = self.kubelet.pods.sources_ready
-            self.manager.active_pods = self.sim.world.active_with(pod)
+            self.manager.sources_ready = self._kubelet.pods.sources_ready
+            self.manager.active_pods = self._sim.world.active_with(pod)
         try:
             yield self.manager
         finally:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kubeledger.kubelet.allocation.state import (
-    PodResourceInfo,
     pods_state_document,
     read_pods_state,
 )
@@ -20,7 +19,6 @@ from kubeledger.kubelet.cgroups.paths import parse_cgroup_path
 from kubeledger.kubelet.cpumanager.state_checkpoint import read_cpu_manager_state
 from kubeledger.kubelet.devicemanager.checkpoint import checkpoint_document, read_checkpoint
 from kubeledger.kubelet.dra.claiminfo import (
-    ClaimInfoState,
     dra_manager_document,
     read_dra_manager_state,
 )
@@ -34,7 +32,7 @@ from kubeledger.model.bodies.prober import ProbeCountersRead, ProbeType
 from kubeledger.model.record import Body
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.admission import created_ns
-from kubeledger.simulate.engine.kubelet import Kubelet
+from kubeledger.simulate.engine.kubelet import Kubelet, Part
 from kubeledger.simulate.engine.memory import disk_space
 from kubeledger.simulate.engine.plan import PlannedPod
 from kubeledger.simulate.engine.pleg import status_of
@@ -49,33 +47,28 @@ _COUNTERS_NS = 300 * NS_PER_S
 """Counters are read only so often: they change all the time, and would be most of a ledger."""
 
 
-class Agent:
+class Agent(Part):
     """The node's collector; it outlives kubelets."""
 
     def __init__(self, sim: Sim) -> None:
-        self._sim = sim
+        super().__init__(sim)
         self._pods: dict[str, tuple[SimPod, tuple[Any, ...]]] = {}
         self._cgroups: dict[str, CgroupValues] = {}
         self._checkpoint: DeviceCheckpoint | None = None
-        self._state_files: dict[str, str | None] = {}
+        self._seen: dict[str, object] = {}
         self._counters: dict[tuple[str | None, str, ProbeType], ProbeCountersRead] = {}
         self._counted_ns: int | None = None
-        self._disk: ImageFsObserved | None = None
-        self._node: NodeObserved | None = None
         self._containers: dict[str, tuple[str | None, bool]] = {}
-        self._allocated: Mapping[str, PodResourceInfo] = {}
-        self._held: Mapping[tuple[str, str], ClaimInfoState] = {}
         self._resizes = any(map(_is_resized, sim.plan.pods))
 
     def start(self) -> None:
         """Look at the node again and again."""
         period_ns = self._sim.plan.snapshot_ns
-        self._sim.schedule.every(period_ns, self.snapshot, first_ns=_OFFSET_NS)
+        self._clock.every(period_ns, self.snapshot, first_ns=_OFFSET_NS)
 
     def node_seen(self, body: NodeObserved, kubelet: Kubelet) -> None:
         """What a kubelet logged of the node when it started; newer ones log the disk as well."""
-        self._node = body
-        self._disk = None
+        self._seen |= {"node": body, "disk": None}
         if kubelet.images.stats_ready:
             self._look_at_disk()
 
@@ -98,16 +91,27 @@ class Agent:
             self._count_ticks(kubelet)
         self._look_at_cgroups()
         self._read_checkpoint()
-        self._read_state_files()
+        sim = self._sim
+        self._read("cpus", sim.cpu_manager_state, read_cpu_manager_state)
+        self._read("memory", sim.memory_manager_state, read_memory_manager_state)
         self._read_allocations()
-        self._read_claims()
+        if self._is_news("claims", held := sim.claims.checkpoint, {}):
+            self._journal.write(read_dra_manager_state(dra_manager_document(held.values())))
+
+    def _is_news(self, what: str, now: object, nothing: object = None) -> bool:
+        """Whether something is not as it was seen last, where nothing was seen before as given."""
+        before = self._seen.get(what, nothing)
+        self._seen[what] = now
+        return before != now
 
     # -- the kubelet's own lists ---------------------------------------------------------------
 
     def _list_pods(self, kubelet: Kubelet) -> None:
         pods = self._sim.world.pods
         for uid in [uid for uid in self._pods if uid not in pods]:
-            self._listed_no_more(self._pods.pop(uid)[0])
+            pod, _ = self._pods.pop(uid)
+            gone = PodListed(**pod.identity, spec=None, status=None, listed_by="kubelet", gone=True)
+            self._journal.write(gone)
         for uid, pod in pods.items():
             instances = kubelet.pods.published(pod)
             status = (
@@ -130,7 +134,7 @@ class Agent:
             self._list_pod(kubelet, pod)
 
     def _list_pod(self, kubelet: Kubelet, pod: SimPod) -> None:
-        self._sim.journal.write(
+        self._journal.write(
             PodListed(
                 **pod.identity,
                 labels=pod.labels,
@@ -143,37 +147,34 @@ class Agent:
             )
         )
 
-    def _listed_no_more(self, pod: SimPod) -> None:
-        gone = PodListed(**pod.identity, spec=None, status=None, listed_by="kubelet", gone=True)
-        self._sim.journal.write(gone)
-
     def look_at_node(self, kubelet: Kubelet) -> None:
         """The kubelet wrote its node's status, which a watch shows at once."""
-        body = node_observed(self._sim, kubelet)
-        if self._sim.failures.words("apiServer") is None and body != self._node:
-            self._node = body
-            self._sim.journal.write(body)
+        if self._sim.failures.words("apiServer") is None:
+            self._write_news("node", node_observed(self._sim, kubelet))
 
     def _look_at_disk(self) -> None:
         space = disk_space(self._sim, self._sim.world.image_fs())
-        body = ImageFsObserved(
+        used_bytes = sum(image.size_bytes for image in self._sim.world.images.values())
+        disk = ImageFsObserved(
             capacity_bytes=space.capacity_bytes,
             available_bytes=space.available_bytes,
-            used_bytes=sum(image.size_bytes for image in self._sim.world.images.values()),
+            used_bytes=used_bytes,
         )
-        if body != self._disk:
-            self._disk = body
-            self._sim.journal.write(body)
+        self._write_news("disk", disk)
+
+    def _write_news(self, what: str, body: Body) -> None:
+        if self._is_news(what, body):
+            self._journal.write(body)
 
     def _count_ticks(self, kubelet: Kubelet) -> None:
-        now_ns, last_ns = self._sim.schedule.now_ns, self._counted_ns
+        now_ns, last_ns = self._clock.now_ns, self._counted_ns
         if last_ns is not None and now_ns - last_ns < _COUNTERS_NS:
             return
         self._counted_ns = now_ns
         counters = {(c.pod_uid, c.container, c.probe_type): c for c in kubelet.probes.counters()}
         for key, body in counters.items():
             if self._counters.get(key) != body:
-                self._sim.journal.write(body)
+                self._journal.write(body)
         self._counters = counters
 
     # -- files ---------------------------------------------------------------------------------
@@ -186,7 +187,7 @@ class Agent:
             where = parse_cgroup_path(path)
             if where is not None:
                 removed = CgroupRemoved(cgroup=path, pod_uid=where.pod_uid)
-                self._sim.journal.write(removed)
+                self._journal.write(removed)
                 self._containers.pop(where.container_id or "", None)
         self._cgroups = dict(now)
 
@@ -199,7 +200,7 @@ class Agent:
         name, sandbox = None, None
         if where.container_id is not None:
             name, sandbox = self._containers.get(where.container_id, (None, None))
-        self._sim.journal.write(
+        self._journal.write(
             CgroupUpdated(
                 cgroup=path,
                 level=where.level,
@@ -221,37 +222,24 @@ class Agent:
         before = self._checkpoint.registered if self._checkpoint is not None else {}
         self._checkpoint = checkpoint
         document = checkpoint_document(checkpoint.entries, checkpoint.registered)
-        seq = self._sim.journal.write(read_checkpoint(document))
+        seq = self._journal.write(read_checkpoint(document))
         for resource, ids in checkpoint.registered.items():
             if ids and before.get(resource) != ids:
                 report = DevicesReported(resource=resource, healthy=len(ids), device_ids=ids)
-                self._sim.journal.write(report, cause=seq)
-
-    def _read_state_files(self) -> None:
-        """Those of the CPU and memory managers."""
-        sim = self._sim
-        self._read("cpus", sim.cpu_manager_state, read_cpu_manager_state)
-        self._read("memory", sim.memory_manager_state, read_memory_manager_state)
+                self._journal.write(report, cause=seq)
 
     def _read(self, name: str, text: str | None, read: Callable[[object], Body]) -> None:
-        if text is not None and text != self._state_files.get(name):
-            self._state_files[name] = text
-            self._sim.journal.write(read(msgspec.json.decode(text)))
+        """A state file, where there is one and it has changed."""
+        if text is not None and self._is_news(name, text):
+            self._journal.write(read(msgspec.json.decode(text)))
 
     def _read_allocations(self) -> None:
         """``allocated_pods_state``, where pods are resized: else it shows what their specs do."""
         stored = self._sim.allocated.stored
-        if self._resizes and stored != self._allocated:
-            self._allocated = stored
+        if self._resizes and self._is_news("allocated", stored, {}):
             pod_level = self._sim.profile.allocation.pod_level_changes_queued
             document = pods_state_document(stored, pod_level=pod_level)
-            self._sim.journal.write(read_pods_state(document, "allocated"))
-
-    def _read_claims(self) -> None:
-        held = self._sim.claims.checkpoint
-        if held != self._held:
-            self._held = held
-            self._sim.journal.write(read_dra_manager_state(dra_manager_document(held.values())))
+            self._journal.write(read_pods_state(document, "allocated"))
 
 
 def _is_resized(planned: PlannedPod) -> bool:
@@ -271,8 +259,8 @@ def node_observed(sim: Sim, kubelet: Kubelet) -> NodeObserved:
     return NodeObserved(
         labels=machine.labels,
         taints=node.taints,
-        capacity={**machine.capacity, **kubelet.devices.capacity()},
-        allocatable={**machine.allocatable, **kubelet.devices.status_allocatable()},
+        capacity={**machine.capacity, **kubelet.devices.capacity},
+        allocatable={**machine.allocatable, **kubelet.devices.allocatable},
         cpus=node.cpus,
         memory_capacity_bytes=node.memory_bytes,
         numa_nodes=node.numa_nodes,

@@ -6,6 +6,7 @@ The cgroups themselves are the world's: they stay while no kubelet runs.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import msgspec
 
@@ -41,12 +42,11 @@ from kubeledger.kubelet.cgroups.unified import (
     UnifiedSettings,
     container_files,
 )
-from kubeledger.kubelet.kube.pod import Container
 from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.kubelet.profile.cgroups import CgroupFacts
 from kubeledger.model.bodies.cgroups import QOSCgroupsUpdated, QOSReserveComputed
 from kubeledger.model.units import NS_PER_S
-from kubeledger.simulate.engine.kubelet import Kubelet
+from kubeledger.simulate.engine.kubelet import Kubelet, Loop
 from kubeledger.simulate.engine.machine import Settings, duration_ns, gate, integer, table
 from kubeledger.simulate.engine.world import (
     MOST_PIDS,
@@ -60,19 +60,22 @@ _QOS_PERIOD_NS = 60 * NS_PER_S
 _NS_PER_US = 1000
 
 
-class CgroupLoop:
+class CgroupLoop(Loop):
     """Writes the cgroups of node, QoS classes, pods and containers."""
 
     def __init__(self, kubelet: Kubelet) -> None:
-        self._kubelet = kubelet
-        self._sim = sim = kubelet.sim
+        super().__init__(kubelet)
+        sim = kubelet.sim
         self._facts = sim.profile.cgroups
         settings = sim.settings
         self._version = sim.plan.node.cgroup_version
         self._on = settings.get("cgroupsPerQOS") is not False
         self._systemd = settings.get("cgroupDriver") == "systemd"
-        self._enforce_cpu_limits = settings.get("cpuCFSQuota") is not False
-        self._period_us = duration_ns(settings, "cpuCFSQuotaPeriod", "100ms") // _NS_PER_US
+        self._how: dict[str, Any] = {
+            "enforce_cpu_limits": settings.get("cpuCFSQuota") is not False,
+            "cpu_period_us": duration_ns(settings, "cpuCFSQuotaPeriod", "100ms") // _NS_PER_US,
+            "memory_capacity": sim.world.memory_bytes,
+        }
         self._pids = max(integer(settings, "podPidsLimit", -1), 0) or None
         self._static_cpus = settings.get("cpuManagerPolicy") == "static" and (
             (settings.get("featureGates") or {}).get("DisableCPUQuotaWithExclusiveCPUs")
@@ -203,7 +206,7 @@ class CgroupLoop:
         """Whether the kernel kills all processes of a container at once."""
         if self._version == 1 or not self._on:
             return False
-        container = _container_of(pod, name)
+        container = pod.allocated(name)
         files = container_files(pod.api, container, pod.qos_class, self._facts, self._unified)
         return files.get(OOM_GROUP) == "1"
 
@@ -219,14 +222,8 @@ class CgroupLoop:
     # -- values --------------------------------------------------------------------------------
 
     def _decide(self, pod: SimPod) -> PodDecision:
-        return decide_pod(
-            pod.api,
-            self._facts,
-            enforce_cpu_limits=self._enforce_cpu_limits,
-            cpu_period_us=self._period_us,
-            memory_capacity=self._sim.world.memory_bytes,
-            static_cpu_policy=self._static_cpus,
-        )
+        static = self._static_cpus
+        return decide_pod(pod.api, self._facts, **self._how, static_cpu_policy=static)
 
     def _container_config(self, pod: SimPod, name: str) -> ContainerConfig:
         exclusive = frozenset[str]()
@@ -234,12 +231,10 @@ class CgroupLoop:
             exclusive = exclusive_containers(pod.api, pod.qos_class, self._facts)
         return container_config(
             pod.api,
-            _container_of(pod, name),
+            pod.allocated(name),
             pod.qos_class,
             self._facts,
-            enforce_cpu_limits=self._enforce_cpu_limits,
-            cpu_period_us=self._period_us,
-            memory_capacity=self._sim.world.memory_bytes,
+            **self._how,
             exclusive_cpus=name in exclusive,
         )
 
@@ -281,7 +276,7 @@ class CgroupLoop:
             and not pod.removed
             and pod.phase not in ("Succeeded", "Failed")
         ]
-        journal, percent = self._sim.journal, self._reserve_percent
+        journal, percent = self._journal, self._reserve_percent
         decision = decide_qos(
             pods,
             self._facts,
@@ -341,11 +336,6 @@ class CgroupLoop:
     def _container_path(self, pod: SimPod, container_id: str) -> str:
         name = f"cri-containerd-{container_id}.scope" if self._systemd else container_id
         return f"{self._pod_path(pod)}/{name}"
-
-
-def _container_of(pod: SimPod, name: str) -> Container:
-    containers = (*(pod.api.spec.containers or ()), *(pod.api.spec.init_containers or ()))
-    return next(container for container in containers if container.name == name)
 
 
 def _with_files(values: CgroupValues, files: dict[str, str]) -> CgroupValues:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from kubeledger.kubelet.devicemanager.topology_hints import (
 )
 from kubeledger.kubelet.kube.containermanager import AllocationError
 from kubeledger.kubelet.kube.pod import Container, Pod, is_sidecar
-from kubeledger.kubelet.topologymanager.policy import Hints, ProviderHints, TopologyHint
+from kubeledger.kubelet.topologymanager.policy import ProviderHints, TopologyHint
 from kubeledger.model.bodies.devicemanager import (
     NO_HINTS,
     AllocationFailed,
@@ -30,7 +30,7 @@ from kubeledger.model.bodies.devicemanager import (
     PluginRegistered,
 )
 from kubeledger.model.units import NS_PER_S
-from kubeledger.simulate.engine.kubelet import Kubelet
+from kubeledger.simulate.engine.kubelet import Kubelet, Loop, Part
 from kubeledger.simulate.engine.machine import duration_ns
 from kubeledger.simulate.engine.plan import DeviceScript, PluginScript, PluginStep
 from kubeledger.simulate.engine.world import DeviceCheckpoint, SimPod
@@ -42,7 +42,7 @@ _UNHEALTHY = "Unhealthy"
 _HEALTHY = "Healthy"
 
 
-class SimPlugin:
+class SimPlugin(Part):
     """One plugin: its devices as they are now, and its answers.
 
     Attributes:
@@ -50,9 +50,9 @@ class SimPlugin:
     """
 
     def __init__(self, sim: Sim, script: PluginScript) -> None:
+        super().__init__(sim)
         self.resource = script.resource
         self.up = False
-        self._sim = sim
         self._script = script
         self._unhealthy: set[str] = set()
         for step in script.steps:
@@ -129,9 +129,6 @@ def _packed(devices: list[DeviceScript], held: list[DeviceScript]) -> list[Devic
     return sorted(devices, key=lambda d: (_node(d) not in begun, -count[_node(d)], _node(d)))
 
 
-Offer = tuple[Mapping[str, Hints | None], list[AllocationFailed]]
-"""Hints, and what there is too little of."""
-
 _REGISTERS_AFTER_NS = NS_PER_S
 _COUNTS = re.compile(r"Requested: (\d+), Available: (\d+)")
 _BEFORE_NEED = (
@@ -143,16 +140,22 @@ _BEFORE_NEED = (
 """Errors of checks that come before the line which says that devices are needed."""
 
 
-class DeviceLoop:
-    """Devices of one kubelet process."""
+class DeviceLoop(Loop):
+    """Devices of one kubelet process; a hint provider of its topology manager.
+
+    Attributes:
+        capacity, allocatable: extended resources of the node's last status: all devices, and
+            healthy ones.
+        shortages: of resources without a hint, in the order found.
+    """
 
     def __init__(self, kubelet: Kubelet) -> None:
-        self._kubelet = kubelet
-        self._sim = kubelet.sim
+        super().__init__(kubelet)
+        self.shortages: list[AllocationFailed] = []
         self._facts = kubelet.sim.profile.devices
         self.manager = ManagerImpl(kubelet.sim.world.numa_nodes, self._facts)
-        self._listed: dict[str, str] = {}
-        self._capacity: dict[str, str] = {}
+        self.allocatable: dict[str, str] = {}
+        self.capacity: dict[str, str] = {}
         self._begun = False
         self._ran_at_start: set[str] = set()
 
@@ -168,7 +171,7 @@ class DeviceLoop:
                 self.manager.pod_devices.insert(
                     entry.pod_uid, entry.container, entry.resource, record
                 )
-            now_ns = self._sim.schedule.now_ns
+            now_ns = self._clock.now_ns
             self.manager.restart(checkpoint.registered, now_ns)
         self._ran_at_start = {
             instance.container_id
@@ -186,7 +189,7 @@ class DeviceLoop:
         """A plugin came up; while no kubelet is there, it waits for one."""
         if self._kubelet.alive and self._begun:
             self.manager.register(plugin.resource, plugin)
-            self._sim.journal.write(PluginRegistered(resource=plugin.resource))
+            self._journal.write(PluginRegistered(resource=plugin.resource))
             self.plugin_sends(plugin)
 
     def plugin_sends(self, plugin: SimPlugin) -> None:
@@ -197,7 +200,7 @@ class DeviceLoop:
         devices = plugin.devices()
         self.manager.report(plugin.resource, devices)
         healthy = sorted(self.manager.healthy[plugin.resource])
-        self._sim.journal.write(
+        self._journal.write(
             DevicesReported(
                 resource=plugin.resource,
                 total=len(devices),
@@ -212,9 +215,9 @@ class DeviceLoop:
         endpoint = self.manager.endpoints.get(plugin.resource)
         if not self._kubelet.alive or endpoint is None or endpoint.stopped_at_ns is not None:
             return
-        now_ns = self._sim.schedule.now_ns
+        now_ns = self._clock.now_ns
         self.manager.stream_ended(plugin.resource, endpoint, now_ns)
-        self._sim.journal.write(
+        self._journal.write(
             EndpointStopped(
                 resource=plugin.resource,
                 error="rpc error: code = Unavailable desc = error reading from server: EOF",
@@ -228,20 +231,12 @@ class DeviceLoop:
 
     # -- what the node lists ---------------------------------------------------------------
 
-    def capacity(self) -> Mapping[str, str]:
-        """Extended resources of the node's last status: all devices."""
-        return self._capacity
-
-    def status_allocatable(self) -> Mapping[str, str]:
-        """Extended resources of the node's last status: healthy devices."""
-        return self._listed
-
     def listed(self) -> dict[str, str]:
         """Extended resources as admission sees them: at least what is in use.
 
         Source: v1.20.2 pkg/kubelet/cm/devicemanager/manager.go sanitizeNodeAllocatable
         """
-        listed = dict(self._listed)
+        listed = dict(self.allocatable)
         for resource, devices in sorted(self.manager.allocated.items()):
             if len(devices) > int(listed.get(resource, -1)):
                 listed[resource] = str(len(devices))
@@ -249,54 +244,42 @@ class DeviceLoop:
 
     def _update_status(self) -> None:
         """The node's status is written: what has no plugin for five minutes is dropped."""
-        now_ns = self._sim.schedule.now_ns
+        now_ns = self._clock.now_ns
         found = self.manager.get_capacity(now_ns)
         gone = dict.fromkeys(found.deleted, "0")
-        self._capacity = {**self._capacity, **gone, **_texts(found.capacity)}
-        self._listed = {**self._listed, **gone, **_texts(found.allocatable)}
+        self.capacity = {**self.capacity, **gone, **_texts(found.capacity)}
+        self.allocatable = {**self.allocatable, **gone, **_texts(found.allocatable)}
         if found.deleted:
             self._write_checkpoint()
         self._sim.agent.look_at_node(self._kubelet)
 
     # -- admission -------------------------------------------------------------------------
 
-    def provider(self, pod: SimPod) -> Provider:
-        """What the topology manager asks while it admits a pod."""
-        return Provider(self, pod)
+    def get_topology_hints(self, pod: Pod, container: Container) -> ProviderHints:
+        return self._hints(pod, container.name or "", device_limits(container))
 
-    def container_hints(self, pod: SimPod, spec: Container) -> Offer:
-        """Hints for a container, and what there is too little of."""
-        name, limits, active = spec.name or "", device_limits(spec), self._collecting(pod)
-        hints = topology_hints(self.manager, pod.uid, name, limits, active)
-        return hints, list(self._shortages(pod, name, limits, hints))
+    def get_pod_topology_hints(self, pod: Pod) -> ProviderHints:
+        return self._hints(pod, None, pod_device_request(pod.spec, self._facts))
 
-    def pod_hints(self, pod: SimPod) -> Offer:
-        """The same for a pod as a whole."""
-        requests = pod_device_request(pod.api.spec, self._facts)
-        active = self._collecting(pod)
-        hints = topology_hints(self.manager, pod.uid, None, requests, active)
-        return hints, list(self._shortages(pod, None, requests, hints))
-
-    def _shortages(
-        self,
-        pod: SimPod,
-        container: str | None,
-        requests: Mapping[str, int],
-        hints: Mapping[str, Hints | None],
-    ) -> Iterator[AllocationFailed]:
-        """Of resources without a hint, those that have too few devices."""
+    def _hints(self, pod: Pod, container: str | None, requests: Mapping[str, int]) -> ProviderHints:
+        """Hints, and a shortage of what has none for there are too few devices."""
+        whose = self._sim.world.pods[pod.metadata.uid or ""]
+        active = self._collecting(whose)
+        hints = topology_hints(self.manager, whose.uid, container, requests, active)
         for resource in hints:
             requested = requests[resource]
-            available = wanted(self.manager, pod.uid, container, resource, requested).shortage
+            available = wanted(self.manager, whose.uid, container, resource, requested).shortage
             if available is not None:
-                yield AllocationFailed(
-                    **pod.identity,
+                shortage = AllocationFailed(
+                    **whose.identity,
                     container=container,
                     resource=resource,
                     requested=requested,
                     available=available,
                     error=NO_HINTS,
                 )
+                self.shortages.append(shortage)
+        return hints
 
     def _active(self, pod: SimPod) -> frozenset[str]:
         return frozenset([*(p.uid for p in self._sim.world.active_pods()), pod.uid])
@@ -307,40 +290,44 @@ class DeviceLoop:
             return None
         active = self._active(pod)
         for uid in sorted(self.manager.pod_devices.pods() - active):
-            self._sim.journal.write(DevicesReleased(pod_uid=uid))
+            self._journal.write(DevicesReleased(pod_uid=uid))
         return active
 
-    def allocate(self, pod: SimPod, spec: Container, affinity: int | None) -> str:
-        """Give a container its devices; why not, or empty."""
-        limits = device_limits(spec)
+    def allocate(self, pod: Pod, container: Container, affinity: TopologyHint) -> None:
+        """Give a container its devices."""
+        whose, limits = self._sim.world.pods[pod.metadata.uid or ""], device_limits(container)
         if any(self.manager.is_device_plugin_resource(resource) for resource in limits):
-            self._collecting(pod)
-        container = pod.container(spec.name or "")
+            self._collecting(whose)
+        called = whose.container(container.name or "")
         call = AllocateCall(
-            pod=pod.uid,
-            container=container.name,
+            pod=whose.uid,
+            container=called.name,
             limits=limits,
-            is_init=container.init,
-            is_restartable=container.init and is_sidecar(spec),
-            affinity=affinity,
-            active_pods=self._active(pod),
+            is_init=called.init,
+            is_restartable=called.init and is_sidecar(container),
+            affinity=affinity.affinity,
+            active_pods=self._active(whose),
             sources_ready=self._kubelet.pods.sources_ready,
-            ran_at_start=container.container_id in self._ran_at_start,
+            ran_at_start=called.container_id in self._ran_at_start,
         )
         asked = False
 
         def on_served(served: Served) -> None:
             nonlocal asked
             asked = asked or bool(served.devices)
-            self._write_served(pod, served)
+            self._write_served(whose, served)
 
         error = decide(self.manager, call, on_served)
         if limits and writes_checkpoint(error, self._facts, plugin_asked=asked):
             self._write_checkpoint()
-        return error
+        if error:
+            raise AllocationError(error)
+
+    def allocate_pod(self, pod: Pod, affinity: TopologyHint) -> None:
+        """Devices are not given to a pod as a whole."""
 
     def _write_served(self, pod: SimPod, served: Served) -> None:
-        request, journal, cause = served.request, self._sim.journal, None
+        request, journal, cause = served.request, self._journal, None
         whose = {**pod.identity, "container": request.container, "resource": request.resource}
         if served.needed and request.required and not served.error.startswith(_BEFORE_NEED):
             cause = journal.write(AllocationRequested(**whose, needed=request.required))
@@ -365,37 +352,6 @@ class DeviceLoop:
 
     def _write_checkpoint(self) -> None:
         self._sim.checkpoint = DeviceCheckpoint(*checkpoint_content(self.manager))
-
-
-class Provider:
-    """The device manager as the topology manager sees it while one pod is admitted.
-
-    Attributes:
-        shortages: of resources without a hint, in the order found.
-    """
-
-    def __init__(self, devices: DeviceLoop, pod: SimPod) -> None:
-        self._devices, self._pod = devices, pod
-        self.shortages: list[AllocationFailed] = []
-
-    def get_topology_hints(self, pod: Pod, container: Container) -> ProviderHints:
-        return self._noted(self._devices.container_hints(self._pod, container))
-
-    def get_pod_topology_hints(self, pod: Pod) -> ProviderHints:
-        return self._noted(self._devices.pod_hints(self._pod))
-
-    def allocate(self, pod: Pod, container: Container, affinity: TopologyHint) -> None:
-        """Give a container its devices."""
-        if error := self._devices.allocate(self._pod, container, affinity.affinity):
-            raise AllocationError(error)
-
-    def allocate_pod(self, pod: Pod, affinity: TopologyHint) -> None:
-        """Devices are not given to a pod as a whole."""
-
-    def _noted(self, offer: Offer) -> ProviderHints:
-        hints, shortages = offer
-        self.shortages += shortages
-        return hints
 
 
 def _texts(counts: Mapping[str, int]) -> dict[str, str]:

@@ -14,24 +14,14 @@ from kubeledger.simulate.engine.journal import Journal
 from kubeledger.simulate.engine.world import SimPod
 
 KillReason = Literal[
-    "preempted",
-    "evicted",
-    "pod_deleted",
-    "pod_ended",
-    "deadline_exceeded",
-    "orphaned",
+    "preempted", "evicted", "pod_deleted", "pod_ended", "deadline_exceeded", "orphaned",
     "node_shutdown",
-]
+]  # fmt: skip
 _Why = Literal["deleted", "ended", "killed", "orphaned", "shutdown"]
 _WHY_TERMINATING: Mapping[KillReason, _Why] = {
-    "preempted": "killed",
-    "evicted": "killed",
-    "pod_deleted": "deleted",
-    "pod_ended": "ended",
-    "deadline_exceeded": "ended",
-    "orphaned": "orphaned",
-    "node_shutdown": "shutdown",
-}
+    "preempted": "killed", "evicted": "killed", "pod_deleted": "deleted", "pod_ended": "ended",
+    "deadline_exceeded": "ended", "orphaned": "orphaned", "node_shutdown": "shutdown",
+}  # fmt: skip
 """Reason of a kill -> why the pod worker says that it stops the pod."""
 _GIVES = frozenset({"orphaned", "shutdown"})
 """A line has the grace period; for a shutdown, the shutdown manager's own."""

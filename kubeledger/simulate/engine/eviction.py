@@ -6,7 +6,7 @@ Up to 1.20 the first round comes before the first statistics, and does nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 import msgspec
@@ -40,7 +40,6 @@ from kubeledger.kubelet.kube.pod import Taint
 from kubeledger.kubelet.kube.podclass import is_critical_pod
 from kubeledger.kubelet.lifecycle.predicate import tolerates
 from kubeledger.kubelet.lifecycle.termination import overridden_grace_s
-from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.eviction import (
     ContainerUsage,
     NodeCondition,
@@ -54,120 +53,13 @@ from kubeledger.model.bodies.eviction import (
 from kubeledger.model.bodies.images import EvictionSignalObserved
 from kubeledger.model.bodies.lifecycle import PodEvicted
 from kubeledger.model.units import NS_PER_S
-from kubeledger.simulate.engine.journal import Journal
-from kubeledger.simulate.engine.kubelet import Kubelet
+from kubeledger.simulate.engine.kubelet import Kubelet, Loop
 from kubeledger.simulate.engine.machine import duration_ns, integer, table
-from kubeledger.simulate.engine.memory import DiskSpace, container_usage, disk_space, uses_anything
+from kubeledger.simulate.engine.memory import container_usage, disk_space, uses_anything
 from kubeledger.simulate.engine.world import MOST_PIDS, SimPod
 
 if TYPE_CHECKING:
     from kubeledger.simulate.engine.sim import Sim
-
-
-def write_conditions(journal: Journal, found: Round, before: tuple[str, ...]) -> None:
-    """The node conditions, where they are others than before."""
-    if found.node_conditions == before:
-        return
-    met = {CONDITION_OF[threshold.signal] for threshold in found.met + found.unresolved}
-    journal.write(
-        NodeConditionsChanged(
-            conditions=cast(tuple[NodeCondition, ...], found.node_conditions),
-            observed=cast(tuple[NodeCondition, ...], tuple(sorted(met))),
-        )
-    )
-
-
-def write_usage(journal: Journal, now_ns: int, summary: Summary) -> None:
-    """What pods use, where they are ranked by it."""
-    rows = tuple(
-        PodUsage(
-            namespace=each.pod_ref.namespace or "",
-            pod=each.pod_ref.name or "",
-            pod_uid=each.pod_ref.uid,
-            memory_bytes=each.memory.working_set_bytes if each.memory is not None else None,
-            memory_ts_ns=now_ns,
-            storage_bytes=each.ephemeral_storage.used_bytes if each.ephemeral_storage else None,
-            containers=tuple(
-                ContainerUsage(
-                    name=one.name or "",
-                    rootfs_bytes=one.rootfs.used_bytes if one.rootfs is not None else None,
-                    logs_bytes=one.logs.used_bytes if one.logs is not None else None,
-                )
-                for one in each.containers or ()
-            ),
-        )
-        for each in summary.pods or ()
-    )
-    journal.write(PodUsageObserved(pods=rows))
-
-
-def write_reclaim(
-    journal: Journal,
-    found: Round,
-    decision: Decision,
-    pods: Mapping[str, SimPod],
-    cause: int | None,
-) -> int:
-    """The reclaim; returns its seq."""
-    assert decision.threshold is not None
-    outcome = "evicting" if decision.evicted else "nothing"
-    if decision.reclaimed and not decision.still_met:
-        outcome = "node_level"
-    ranked = tuple(_ranked(pods[each.uid]) for group in decision.ranking for each in group)
-    body = ReclaimAttempted(resource=RESOURCE_OF[decision.threshold.signal], ranked=ranked or None)
-    fields = _fields(found, decision.threshold) | {"outcome": outcome}
-    return journal.write(msgspec.structs.replace(body, **fields), cause=cause)
-
-
-def write_spared(
-    journal: Journal, decision: Decision, pods: Mapping[str, SimPod], cause: int | None
-) -> None:
-    """Critical pods whose turn it was."""
-    for uid in decision.passed_over:
-        pod = pods[uid]
-        journal.write(PodSpared(**pod.identity), cause=cause)
-
-
-def eviction_body(
-    pod: SimPod, found: Round, decision: Decision, evicted: Eviction, profile: KubeletProfile
-) -> PodEvicted:
-    """One evicted pod."""
-    own = evicted.pod.spec.termination_grace_period_seconds
-    body = PodEvicted(
-        **pod.identity,
-        resource=None,
-        signal=evicted.cause,
-        threshold_kind="local_storage",
-        grace_period_s=overridden_grace_s(profile.lifecycle, evicted.grace_period_s, own),
-        message=evicted.message.text,
-        evicted=True,
-    )
-    if decision.threshold is None:
-        return body
-    order = [each.uid for group in decision.ranking for each in group]
-    return msgspec.structs.replace(
-        body,
-        resource=RESOURCE_OF[decision.threshold.signal],
-        rank=order.index(pod.uid) + 1,
-        **_fields(found, decision.threshold),
-    )
-
-
-def _fields(found: Round, threshold: Threshold) -> dict[str, object]:
-    seen = found.observations[threshold.signal]
-    kind = "hard" if threshold.is_hard else "soft"
-    since = dict(zip(found.met + found.unresolved, found.since_ns, strict=True))
-    return {
-        "signal": threshold.signal,
-        "threshold": threshold_quantity(threshold.value, seen.capacity).value(),
-        "threshold_kind": "allocatable" if threshold.signal == ALLOCATABLE_MEMORY else kind,
-        "since_ts_ns": since[threshold],
-        "observed": seen.available,
-    }
-
-
-def _ranked(pod: SimPod) -> RankedPod:
-    return RankedPod(**pod.identity)
 
 
 _PERIOD_NS = 10 * NS_PER_S
@@ -178,12 +70,12 @@ _PIDS_OF_NODE = 150
 _MEMORY_PRESSURE = Taint(key="node.kubernetes.io/memory-pressure", effect="NoSchedule")
 
 
-class EvictionLoop:
+class EvictionLoop(Loop):
     """Watches memory and disks, reclaims, and evicts pods."""
 
     def __init__(self, kubelet: Kubelet) -> None:
-        self._kubelet = kubelet
-        self._sim = sim = kubelet.sim
+        super().__init__(kubelet)
+        sim = kubelet.sim
         settings = sim.settings
         enforced = settings.get("enforceNodeAllocatable")
         thresholds = ThresholdSettings(
@@ -232,7 +124,7 @@ class EvictionLoop:
     def _round(self) -> None:
         evicted = self._synchronize()
         if evicted:
-            until_ns = self._sim.schedule.now_ns + _CLEANUP_NS
+            until_ns = self._clock.now_ns + _CLEANUP_NS
             self._kubelet.after(_POLL_NS, lambda: self._await_cleanup(evicted, until_ns))
         else:
             self._kubelet.after(_PERIOD_NS, self._round)
@@ -242,7 +134,7 @@ class EvictionLoop:
 
         Source: v1.36.2 pkg/kubelet/eviction/eviction_manager.go waitForPodsCleanup
         """
-        if all(pod.terminated for pod in pods) or self._sim.schedule.now_ns >= until_ns:
+        if all(pod.terminated for pod in pods) or self._clock.now_ns >= until_ns:
             self._round()
         else:
             self._kubelet.after(_POLL_NS, lambda: self._await_cleanup(pods, until_ns))
@@ -255,24 +147,25 @@ class EvictionLoop:
         sim = self._sim
         active = {pod.uid: pod for pod in sim.world.active_pods()}
         self._after.clear()
-        summary = self._observe()
+        summary = self._summary()
+        self._record_signals(summary)
         found, decision = self._manager.synchronize(
             sim.schedule.now_ns, summary, [pod.api for pod in active.values()], self._reclaim
         )
-        write_conditions(sim.journal, found, self._conditions)
-        self._conditions = found.node_conditions
+        self._write_conditions(found)
         threshold = decision.threshold
         cause = None if threshold is None else self._seqs[threshold.signal]
         if decision.ranking or decision.evicted:
-            write_usage(sim.journal, sim.schedule.now_ns, summary)
+            self._write_usage(summary)
         if threshold is not None:
-            cause = write_reclaim(sim.journal, found, decision, active, cause)
+            cause = self._write_reclaim(found, decision, threshold, cause)
             for after in self._after:
                 self._record_signals(after)
-            write_spared(sim.journal, decision, active, cause)
+            for uid in decision.passed_over:  # critical pods whose turn it was
+                self._journal.write(PodSpared(**active[uid].identity), cause=cause)
         evicted = [active[each.pod.metadata.uid or ""] for each in decision.evicted]
         for pod, each in zip(evicted, decision.evicted, strict=True):
-            body = eviction_body(pod, found, decision, each, sim.profile)
+            body = self._evicted(pod, found, decision, each)
             self._kubelet.pods.evict(pod, body, REASON, cause, grace_s=each.grace_period_s)
         return evicted
 
@@ -284,20 +177,92 @@ class EvictionLoop:
         self._after.append(summary)
         return summary
 
-    # -- statistics ----------------------------------------------------------------------------
+    # -- records ---------------------------------------------------------------------------------
 
-    def _observe(self) -> Summary:
-        """Read the statistics, and write down what the signals say."""
-        summary = self._summary()
-        self._record_signals(summary)
-        return summary
+    def _write_conditions(self, found: Round) -> None:
+        """The node conditions, where they are others than before."""
+        if found.node_conditions != self._conditions:
+            met = {CONDITION_OF[threshold.signal] for threshold in found.met + found.unresolved}
+            self._journal.write(
+                NodeConditionsChanged(
+                    conditions=cast(tuple[NodeCondition, ...], found.node_conditions),
+                    observed=cast(tuple[NodeCondition, ...], tuple(sorted(met))),
+                )
+            )
+        self._conditions = found.node_conditions
+
+    def _write_usage(self, summary: Summary) -> None:
+        """What pods use, where they are ranked by it."""
+        rows = tuple(
+            PodUsage(
+                namespace=each.pod_ref.namespace or "",
+                pod=each.pod_ref.name or "",
+                pod_uid=each.pod_ref.uid,
+                memory_bytes=each.memory.working_set_bytes if each.memory is not None else None,
+                memory_ts_ns=self._clock.now_ns,
+                storage_bytes=each.ephemeral_storage.used_bytes if each.ephemeral_storage else None,
+                containers=tuple(
+                    ContainerUsage(
+                        name=one.name or "",
+                        rootfs_bytes=one.rootfs.used_bytes if one.rootfs is not None else None,
+                        logs_bytes=one.logs.used_bytes if one.logs is not None else None,
+                    )
+                    for one in each.containers or ()
+                ),
+            )
+            for each in summary.pods or ()
+        )
+        self._journal.write(PodUsageObserved(pods=rows))
+
+    def _write_reclaim(
+        self, found: Round, decision: Decision, threshold: Threshold, cause: int | None
+    ) -> int:
+        """The reclaim; returns its seq."""
+        outcome = "evicting" if decision.evicted else "nothing"
+        if decision.reclaimed and not decision.still_met:
+            outcome = "node_level"
+        pods = self._sim.world.pods
+        ranked = (pods[each.uid].identity for group in decision.ranking for each in group)
+        body = ReclaimAttempted(
+            resource=RESOURCE_OF[threshold.signal],
+            ranked=tuple(RankedPod(**pod) for pod in ranked) or None,
+        )
+        fields = _fields(found, threshold) | {"outcome": outcome}
+        return self._journal.write(msgspec.structs.replace(body, **fields), cause=cause)
+
+    def _evicted(
+        self, pod: SimPod, found: Round, decision: Decision, evicted: Eviction
+    ) -> PodEvicted:
+        """One evicted pod."""
+        own = evicted.pod.spec.termination_grace_period_seconds
+        facts = self._sim.profile.lifecycle
+        body = PodEvicted(
+            **pod.identity,
+            resource=None,
+            signal=evicted.cause,
+            threshold_kind="local_storage",
+            grace_period_s=overridden_grace_s(facts, evicted.grace_period_s, own),
+            message=evicted.message.text,
+            evicted=True,
+        )
+        if decision.threshold is None:
+            return body
+        order = [each.uid for group in decision.ranking for each in group]
+        return msgspec.structs.replace(
+            body,
+            resource=RESOURCE_OF[decision.threshold.signal],
+            rank=order.index(pod.uid) + 1,
+            **_fields(found, decision.threshold),
+        )
+
+    # -- statistics ----------------------------------------------------------------------------
 
     def _record_signals(self, summary: Summary) -> None:
         """Write down what the signals say."""
         readings = make_signal_observations(summary, self._sim.profile.eviction)
         for name in sorted(readings):
             reading = readings[name]
-            self._seqs[name] = self._sim.journal.write(
+            self._seqs[name] = self._journal.write(
                 EvictionSignalObserved(
                     signal=name, available=reading.available, capacity=reading.capacity
                 )
@@ -308,12 +273,12 @@ class EvictionLoop:
         sim, world = self._sim, self._sim.world
         pods = [_pod_stats(sim, pod) for pod in world.pods.values() if pod.sandbox_id]
         used = sum(each.memory.working_set_bytes or 0 for each in pods if each.memory is not None)
-        image_fs = _filesystem(disk_space(sim, world.image_fs()))
+        image_fs = FsStats(**disk_space(sim, world.image_fs())._asdict())
         running = sum(c.state == "running" for p in world.pods.values() for c in p.containers)
         return Summary(
             node=NodeStats(
                 memory=_memory(world.memory_bytes, used),
-                fs=_filesystem(disk_space(sim, world.disk)),
+                fs=FsStats(**disk_space(sim, world.disk)._asdict()),
                 runtime=RuntimeStats(image_fs=image_fs, container_fs=image_fs),
                 rlimit=RlimitStats(max_pid=MOST_PIDS, running=_PIDS_OF_NODE + running),
                 system_containers=(
@@ -324,6 +289,19 @@ class EvictionLoop:
             ),
             pods=tuple(pods),
         )
+
+
+def _fields(found: Round, threshold: Threshold) -> dict[str, object]:
+    seen = found.observations[threshold.signal]
+    kind = "hard" if threshold.is_hard else "soft"
+    since = dict(zip(found.met + found.unresolved, found.since_ns, strict=True))
+    return {
+        "signal": threshold.signal,
+        "threshold": threshold_quantity(threshold.value, seen.capacity).value(),
+        "threshold_kind": "allocatable" if threshold.signal == ALLOCATABLE_MEMORY else kind,
+        "since_ts_ns": since[threshold],
+        "observed": seen.available,
+    }
 
 
 def _pod_stats(sim: Sim, pod: SimPod) -> PodStats:
@@ -351,12 +329,3 @@ def _pod_stats(sim: Sim, pod: SimPod) -> PodStats:
 def _memory(capacity_bytes: int, used_bytes: int) -> MemoryStats:
     available = max(capacity_bytes - used_bytes, 0)
     return MemoryStats(available_bytes=available, working_set_bytes=capacity_bytes - available)
-
-
-def _filesystem(space: DiskSpace) -> FsStats:
-    return FsStats(
-        available_bytes=space.available_bytes,
-        capacity_bytes=space.capacity_bytes,
-        inodes_free=space.inodes_free,
-        inodes=space.inodes,
-    )

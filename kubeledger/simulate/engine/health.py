@@ -20,7 +20,7 @@ from kubeledger.kubelet.lifecycle.termination import (
 from kubeledger.model.bodies.node import NodeConditionChanged
 from kubeledger.model.units import NS_PER_MS, NS_PER_S, format_go_duration
 from kubeledger.simulate.engine.ending import Ending
-from kubeledger.simulate.engine.kubelet import Kubelet, Steps, first_of, run, timeout
+from kubeledger.simulate.engine.kubelet import Kubelet, Loop, Part, Steps, at_most, run
 from kubeledger.simulate.engine.machine import duration_ns, integer
 from kubeledger.simulate.engine.plan import Failing
 from kubeledger.simulate.engine.schedule import Action
@@ -39,7 +39,7 @@ _PERMILLE = 1000
 _OF_NODE: tuple[Failing, ...] = ("runtime", "network", "apiServer")
 
 
-class HealthLoop:
+class HealthLoop(Loop):
     """What one kubelet process finds of its runtime, and writes to its node's status and lease.
 
     Attributes:
@@ -53,9 +53,9 @@ class HealthLoop:
     """
 
     def __init__(self, kubelet: Kubelet) -> None:
+        super().__init__(kubelet)
         self.network_error: str | None = None
-        self._kubelet, self._sim = kubelet, kubelet.sim
-        self._answered_ns = self._reported_ns = self._sim.schedule.now_ns
+        self._answered_ns = self._reported_ns = self._clock.now_ns
         self._ready = True
         self._skips = self._renews = False
 
@@ -81,7 +81,7 @@ class HealthLoop:
             if not self._skips:
                 self._skips = True
                 wait_ns = self._answered_ns + _RUNTIME_THRESHOLD_NS - sim.schedule.now_ns
-                self._kubelet.after(wait_ns, lambda: self._kubelet.pods.hold(self._skip))
+                self._kubelet.after(wait_ns, lambda: self._kubelet.pods.loop.put(self._skip))
             return
         told.works("runtime_down")
         self._answered_ns = sim.schedule.now_ns
@@ -95,7 +95,7 @@ class HealthLoop:
 
     def _errors(self) -> list[str]:
         """Why no pods are synced."""
-        now_ns, found = self._sim.schedule.now_ns, []
+        now_ns, found = self._clock.now_ns, []
         if now_ns - self._answered_ns >= _RUNTIME_THRESHOLD_NS:
             found.append("container runtime is down")
         if (pleg := self._pleg_error()) is not None:
@@ -103,7 +103,7 @@ class HealthLoop:
         return found
 
     def _pleg_error(self) -> str | None:
-        ago_ns = self._sim.schedule.now_ns - self._kubelet.pods.listed_ns()
+        ago_ns = self._clock.now_ns - self._kubelet.pods.pleg.listed_ns()
         if ago_ns <= _RELIST_THRESHOLD_NS:
             return None
         threshold = format_go_duration(_RELIST_THRESHOLD_NS)
@@ -126,7 +126,7 @@ class HealthLoop:
     # -- the node's status and lease -------------------------------------------------------
 
     def _write_status(self) -> None:
-        sim, told, now_ns = self._sim, self._kubelet.told, self._sim.schedule.now_ns
+        sim, told, now_ns = self._sim, self._kubelet.told, self._clock.now_ns
         errors = [*self._errors(), *([self.network_error] if self.network_error else [])]
         changed = self._ready == bool(errors)
         often_ns = duration_ns(sim.settings, "nodeStatusReportFrequency", "5m")
@@ -171,14 +171,14 @@ class HealthLoop:
         self._kubelet.told.works("lease_update_failed")
 
 
-class ApiServer:
+class ApiServer(Part):
     """The kubelets' connection to the API server: what comes from it waits while it is gone.
 
     Source: v1.36.2 client-go/tools/cache/reflector.go, of the pods alone; v1.20.2
     """
 
     def __init__(self, sim: Sim) -> None:
-        self._sim = sim
+        super().__init__(sim)
         self._gone = False
         self._waiting: deque[Action] = deque()
         self._jitter = sim.draws.stream("reflector")
@@ -212,11 +212,11 @@ class ApiServer:
 # The kubelet's shutdown manager: while the node shuts down pods are stopped, and none admitted.
 
 
-class ShutdownLoop:
+class ShutdownLoop(Loop):
     """What one kubelet process does about a shutdown; the node stays up when it is done."""
 
     def __init__(self, kubelet: Kubelet) -> None:
-        self._kubelet = kubelet
+        super().__init__(kubelet)
         self._facts = kubelet.sim.profile.lifecycle
         self._groups = shutdown_groups(kubelet.sim.settings, self._facts)
         self._shuts_down = False
@@ -240,7 +240,7 @@ class ShutdownLoop:
         Source: v1.36.2 pkg/kubelet/nodeshutdown/nodeshutdown_manager.go killPods
         Differs: a pod that is being stopped already keeps its time.
         """
-        sim, pods = self._kubelet.sim, self._kubelet.pods
+        sim, pods = self._sim, self._kubelet.pods
         members: list[list[tuple[PodWorker, int]]] = [[] for _ in self._groups]
         for pod in sim.world.active_pods():
             index = shutdown_group(self._groups, pod.api, self._facts)
@@ -265,4 +265,4 @@ class ShutdownLoop:
             for worker, _ in each:
                 left_ns = until_ns - sim.schedule.now_ns
                 if left_ns > 0:
-                    yield first_of(worker.when_ended, timeout(self._kubelet, left_ns))
+                    yield at_most(self._kubelet, left_ns, worker.when_ended)

@@ -63,7 +63,7 @@ from kubeledger.model.bodies.images import (
 )
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.failures import objects
-from kubeledger.simulate.engine.kubelet import Kubelet
+from kubeledger.simulate.engine.kubelet import Kubelet, Loop
 from kubeledger.simulate.engine.machine import duration_ns, integer
 from kubeledger.simulate.engine.memory import disk_space
 from kubeledger.simulate.engine.world import SimImage, SimPod
@@ -72,7 +72,7 @@ _PULL_NS: Final = NS_PER_S
 _IMAGE_BYTES: Final = 100 << 20
 
 
-class Pulls:
+class Pulls(Loop):
     """What a kubelet process does to have images.
 
     Source: v1.36.2 pkg/kubelet/images/image_manager.go EnsureImageExists; v1.20.2
@@ -81,7 +81,7 @@ class Pulls:
     """
 
     def __init__(self, kubelet: Kubelet) -> None:
-        self._kubelet = kubelet
+        super().__init__(kubelet)
         self._shown: dict[str, PulledRecord] = {}
         sim = kubelet.sim
         facts, settings = sim.profile.imagepull, sim.settings
@@ -98,7 +98,7 @@ class Pulls:
 
     def request(self, pod: SimPod, image: str, policy: str) -> Attempt:
         """Have an image for a container; what has begun then ends with ``finish``."""
-        sim = self._kubelet.sim
+        sim = self._sim
         now_ns = sim.schedule.now_ns
         named = sim.failures.names_image(image)
         if policy == NEVER and named and self._words(pod, image, now_ns) is None:
@@ -125,7 +125,7 @@ class Pulls:
 
     def _show_record(self, image_ref: str) -> None:
         """The record of a pull, where it has changed."""
-        sim = self._kubelet.sim
+        sim = self._sim
         record = sim.world.pulled_records.get(cache_filename(image_ref))
         if isinstance(record, PulledRecord) and self._shown.get(image_ref) is not record:
             self._shown[image_ref] = record
@@ -135,11 +135,11 @@ class Pulls:
     def collected(self, began_ns: int) -> None:
         """Image GC has removed what it removes; records of images that are gone go, too."""
         if self._manager.pull_manager is not None:
-            left = [image.image_id for image in self._kubelet.sim.world.images.values()]
+            left = [image.image_id for image in self._sim.world.images.values()]
             self._manager.pull_manager.prune_unknown_records(left, began_ns)
 
     def _pull_manager(self) -> PullManager | None:
-        sim = self._kubelet.sim
+        sim = self._sim
         facts, settings, world = sim.profile.imagepull, sim.settings, sim.world
         if not facts.verifies_pull_credentials:
             return None
@@ -159,7 +159,7 @@ class Pulls:
         words = self._words(pod, image, asked_ns + _PULL_NS)
         if words is not None:
             return Answer(error=words, took_ns=_PULL_NS)
-        found, sim = self._image(image), self._kubelet.sim
+        found, sim = self._image(image), self._sim
         if image in sim.world.images and not sim.failures.names_image(image):
             return Answer("", found.image_id, found.size_bytes)  # all of it is there
         # An image that the scenario has come later has come when its pull is over.
@@ -171,14 +171,14 @@ class Pulls:
         return Answer("", found.image_id, found.size_bytes, min(later, default=_PULL_NS))
 
     def _words(self, pod: SimPod, image: str, at_ns: int) -> str | None:
-        return self._kubelet.sim.failures.words("image", pod, image, at_ns)
+        return self._sim.failures.words("image", pod, image, at_ns)
 
     def _load(self, image: str) -> None:
-        self._kubelet.sim.world.images.setdefault(image, self._image(image))
+        self._sim.world.images.setdefault(image, self._image(image))
 
     def _image(self, image: str) -> SimImage:
         """The image of a registry: always the same."""
-        sim = self._kubelet.sim
+        sim = self._sim
         if (there := sim.world.images.get(image)) is not None:
             return there
         planned = next((each for each in sim.plan.images if each.name == image), None)
@@ -209,7 +209,7 @@ _SANDBOX_IMAGE = "k8s.gcr.io/pause:3.2"
 _NO_STATS_UNTIL_MINOR = 20
 
 
-class ImageLoop:
+class ImageLoop(Loop):
     """Detects and collects images; what it removes is gone from the world.
 
     Attributes:
@@ -217,8 +217,8 @@ class ImageLoop:
     """
 
     def __init__(self, kubelet: Kubelet) -> None:
-        self._kubelet = kubelet
-        self._sim = sim = kubelet.sim
+        super().__init__(kubelet)
+        sim = kubelet.sim
         self._facts = facts = sim.profile.images
         settings = sim.settings
         self._max_age_ns = duration_ns(settings, "imageMaximumGCAge")
@@ -294,7 +294,7 @@ class ImageLoop:
         space = disk_space(self._sim, self._sim.world.image_fs())
         ready = self.stats_ready
         return Observed(
-            now_ns=self._sim.schedule.now_ns,
+            now_ns=self._clock.now_ns,
             images=tuple(
                 RuntimeImage(image.image_id, image.size_bytes, image.pinned)
                 for image in self._sim.world.images.values()
@@ -336,7 +336,7 @@ class ImageLoop:
             )
             for image in observed.images
         )
-        self._sim.journal.write(ImagesDetected(images=images))
+        self._journal.write(ImagesDetected(images=images))
 
     def _write_start(self, done: Pass, usage: DiskUsage | None) -> int | None:
         if done.bytes_to_free is None or usage is None:
@@ -348,7 +348,7 @@ class ImageLoop:
             low_threshold_percent=policy.low_threshold_percent,
             bytes_to_free=done.bytes_to_free,
         )
-        return self._sim.journal.write(body)
+        return self._journal.write(body)
 
     def _delete(
         self,
@@ -369,7 +369,7 @@ class ImageLoop:
         removed = done.removed[since:until]
         for image_id in removed:
             body = ImageDeleted(image_id=image_id, size_bytes=sizes[image_id], pass_=of_pass)
-            self._sim.journal.write(body, cause=cause)
+            self._journal.write(body, cause=cause)
             images = self._sim.world.images
             for name in [name for name, image in images.items() if image.image_id == image_id]:
                 del images[name]
@@ -399,7 +399,7 @@ class ImageLoop:
             outcome=outcome,
             error=done.error,
         )
-        self._sim.journal.write(body, cause=start)
+        self._journal.write(body, cause=start)
 
 
 def _volume_images(pod: SimPod) -> list[str]:

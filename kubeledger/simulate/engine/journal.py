@@ -94,12 +94,7 @@ class Told:
         now_ns = self._now()
         body = PodStageFailed(
             **pod.identity,
-            container=failure.container,
-            stage=failure.stage,
-            reason=failure.reason,
-            message=failure.message,
-            about=failure.about,
-            is_waiting=failure.is_waiting,
+            **failure._asdict(),
             first_ts_ns=now_ns,
             last_ts_ns=now_ns,
         )

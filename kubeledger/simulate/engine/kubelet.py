@@ -79,6 +79,21 @@ class Kubelet:
         self.alive = False
 
 
+class Part:
+    """A part of the node, which knows what is around it."""
+
+    def __init__(self, sim: Sim) -> None:
+        self._sim, self._clock, self._journal = sim, sim.schedule, sim.journal
+
+
+class Loop(Part):
+    """A part of one kubelet process."""
+
+    def __init__(self, kubelet: Kubelet) -> None:
+        super().__init__(kubelet.sim)
+        self._kubelet = kubelet
+
+
 # Something that takes virtual time: steps, and what is waited for between them.
 
 Resume = Callable[[], None]
@@ -87,6 +102,9 @@ Waiting = Callable[[Resume], None]
 
 Steps = Iterator["int | Waiting"]
 """Yields nanoseconds to wait, or something that says when to continue."""
+
+Task = Callable[[], "Steps | None"]
+"""Something that is done at once, or in steps."""
 
 
 def run(kubelet: Kubelet, steps: Steps, done: Resume | None = None) -> None:
@@ -107,22 +125,13 @@ def run(kubelet: Kubelet, steps: Steps, done: Resume | None = None) -> None:
     step()
 
 
-def first_of(*waits: Waiting) -> Waiting:
-    """Wait for whichever comes first."""
+def at_most(kubelet: Kubelet, wait_ns: int, waiting: Waiting) -> Waiting:
+    """Wait for something, for some time at most."""
 
     def wait(resume: Resume) -> None:
         once = _once(resume)
-        for each in waits:
-            each(once)
-
-    return wait
-
-
-def timeout(kubelet: Kubelet, wait_ns: int) -> Waiting:
-    """Wait for some time."""
-
-    def wait(resume: Resume) -> None:
-        kubelet.after(wait_ns, resume)
+        waiting(once)
+        kubelet.after(wait_ns, once)
 
     return wait
 
@@ -139,18 +148,18 @@ def _once(resume: Resume) -> Resume:
     return call
 
 
-class SyncLoop:
+class SyncLoop(Loop):
     """The kubelet's one loop for config, PLEG and probe results: one thing after the other.
 
     An admission that kills others delays everything after it.
     """
 
     def __init__(self, kubelet: Kubelet) -> None:
-        self._kubelet = kubelet
-        self._queue: deque[Callable[[], Steps]] = deque()
+        super().__init__(kubelet)
+        self._queue: deque[Task] = deque()
         self._busy = False
 
-    def put(self, task: Callable[[], Steps]) -> None:
+    def put(self, task: Task) -> None:
         """Do something when all before it is done; at once if nothing is."""
         self._queue.append(task)
         if not self._busy:
@@ -158,7 +167,7 @@ class SyncLoop:
             self._next()
 
     def _next(self) -> None:
-        if self._queue:
-            run(self._kubelet, self._queue.popleft()(), self._next)
-        else:
+        if not self._queue:
             self._busy = False
+        elif self._kubelet.alive:
+            run(self._kubelet, self._queue.popleft()() or iter(()), self._next)

@@ -20,6 +20,7 @@ from kubeledger.kubelet.cgroups.paths import owner_of
 from kubeledger.kubelet.oom import chosen
 from kubeledger.model.bodies.eviction import REASON_OF_LEVEL, OutOfMemory, ProcessKilled, Task
 from kubeledger.model.bodies.lifecycle import KubernetesEvent
+from kubeledger.simulate.engine.kubelet import Part
 from kubeledger.simulate.engine.plan import Usage
 from kubeledger.simulate.engine.world import Disk, Instance, SimContainer, SimPod
 
@@ -132,7 +133,7 @@ class _Process(msgspec.Struct, kw_only=True):
         )
 
 
-class Memory:
+class Memory(Part):
     """Processes of all pods, and the memory that they hold.
 
     Attributes:
@@ -140,7 +141,7 @@ class Memory:
     """
 
     def __init__(self, sim: Sim) -> None:
-        self._sim = sim
+        super().__init__(sim)
         self._processes: dict[int, _Process] = {}
         self._pid = _FIRST_PID
         self._void: dict[str, int] = {}
@@ -162,7 +163,7 @@ class Memory:
         if script is not None and script.usage:
             if script.child:
                 self._add(pod, instance, name, adj=adj, with_all=with_all, main=False)
-            self._sim.schedule.after(_ASKS_NS, lambda: self.ask(pod))
+            self._clock.after(_ASKS_NS, lambda: self.ask(pod))
 
     def ended(self, container_id: str) -> None:
         """A container has ended: its memory is free."""
@@ -208,7 +209,7 @@ class Memory:
     def _wanted_bytes(self, pod: SimPod, container: SimContainer) -> int:
         """What the script says now, unless the child that held it was killed since."""
         script = self._sim.plan.pods[pod.index].scripts.get(container.name)
-        now_ns = self._sim.schedule.now_ns - self._sim.plan.start_ns
+        now_ns = self._clock.now_ns - self._sim.plan.start_ns
         begun = [u for u in (script.usage if script else ()) if u.from_ns <= now_ns]
         if not begun or begun[-1].from_ns <= self._void.get(container.container_id, -1):
             return 0
@@ -255,7 +256,7 @@ class Memory:
 
     def _kill(self, asks: _Process, short: str | None) -> bool:
         """Kill for a cgroup (None: the node); False when there is none to be killed."""
-        journal, total = self._sim.journal, self._sim.world.memory_bytes
+        journal, total = self._journal, self._sim.world.memory_bytes
         limit: int | None = None
         if short is not None:
             limit = total = self._sim.world.cgroups[short].memory_limit_bytes or 0
@@ -320,7 +321,7 @@ class Memory:
         One that held nothing is gone: the kernel would choose it again and again.
         """
         container_id = child.instance.container_id
-        self._void[container_id] = self._sim.schedule.now_ns - self._sim.plan.start_ns
+        self._void[container_id] = self._clock.now_ns - self._sim.plan.start_ns
         del self._processes[child.pid]
         if not child.used_bytes:
             return
@@ -336,7 +337,7 @@ class Memory:
         if self._sim.running_kubelet() is None:
             return
         message = f"System OOM encountered, victim process: {victim.name}, pid: {victim.pid}"
-        self._sim.journal.write(
+        self._journal.write(
             KubernetesEvent(
                 object_kind="Node",
                 namespace="",

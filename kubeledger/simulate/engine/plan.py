@@ -163,21 +163,9 @@ class DiskChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Failing = Literal[
-    "network",
-    "cgroup",
-    "volume",
-    "secret",
-    "configMap",
-    "claim",
-    "driver",
-    "sandbox",
-    "image",
-    "create",
-    "start",
-    "hook",
-    "runtime",
-    "apiServer",
-]
+    "network", "cgroup", "volume", "secret", "configMap", "claim", "driver", "sandbox", "image",
+    "create", "start", "hook", "runtime", "apiServer",
+]  # fmt: skip
 """What can fail outside of the kubelet; see ``scenario.models_node``."""
 
 

@@ -16,7 +16,7 @@ from kubeledger.kubelet.kube.statuses import container_should_restart, policy_re
 from kubeledger.kubelet.kuberuntime.objects import Container
 from kubeledger.kubelet.profile.lifecycle import KuberuntimeFacts
 from kubeledger.model.units import NS_PER_S, format_ts
-from kubeledger.simulate.engine.kubelet import Kubelet
+from kubeledger.simulate.engine.kubelet import Kubelet, Loop
 from kubeledger.simulate.engine.world import Instance, SimContainer, SimPod
 
 _PERIOD_NS = NS_PER_S
@@ -37,11 +37,11 @@ class Changes(msgspec.Struct, frozen=True):
     started: tuple[Instance, ...]
 
 
-class Pleg:
+class Pleg(Loop):
     """Lists of containers by pod, as of the last relist."""
 
     def __init__(self, kubelet: Kubelet, send: Callable[[list[Changes]], None]) -> None:
-        self._kubelet = kubelet
+        super().__init__(kubelet)
         self._send = send
         self._listed: dict[str, dict[str, Instance]] = {}
         self._changed: dict[str, None] = {}
@@ -54,8 +54,8 @@ class Pleg:
         Returns:
             what there is; it is not sent, since the sync loop does not run yet.
         """
-        runtime = self._kubelet.sim.runtime
-        self._phase_ns = self._kubelet.sim.schedule.now_ns
+        runtime = self._sim.runtime
+        self._phase_ns = self._clock.now_ns
         runtime.on_change = self._notice
         self._changed = dict.fromkeys(runtime.pods())
         return self._list()
@@ -78,15 +78,15 @@ class Pleg:
 
     def next_relist_ns(self) -> int:
         """When the runtime is listed again: as soon as it answers."""
-        at_ns = self._tick_after(self._kubelet.sim.schedule.now_ns)
-        while down := self._kubelet.sim.failures.span("runtime", at_ns):
+        at_ns = self._tick_after(self._clock.now_ns)
+        while down := self._sim.failures.span("runtime", at_ns):
             at_ns = self._tick_after(down[1] - 1)
         return at_ns
 
     def listed_ns(self) -> int:
         """When the runtime was listed last."""
-        at_ns = self._tick_after(self._kubelet.sim.schedule.now_ns) - _PERIOD_NS
-        while down := self._kubelet.sim.failures.span("runtime", at_ns):
+        at_ns = self._tick_after(self._clock.now_ns) - _PERIOD_NS
+        while down := self._sim.failures.span("runtime", at_ns):
             at_ns = self._tick_after(down[0] - 1) - _PERIOD_NS
         return at_ns
 
@@ -101,7 +101,7 @@ class Pleg:
         self._changed[uid] = None
         if not self._due:
             self._due = True
-            wait_ns = self.next_relist_ns() - self._kubelet.sim.schedule.now_ns
+            wait_ns = self.next_relist_ns() - self._clock.now_ns
             self._kubelet.after(wait_ns, self._relist)
 
     def _relist(self) -> None:
@@ -112,7 +112,7 @@ class Pleg:
 
     def _list(self) -> list[Changes]:
         changed, self._changed = self._changed, {}
-        runtime = self._kubelet.sim.runtime
+        runtime = self._sim.runtime
         found: list[Changes] = []
         for uid in changed:
             before = self._listed.get(uid, {})

@@ -5,7 +5,7 @@ All of it goes through the sync loop, one thing after the other; an ADD takes a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -27,7 +27,14 @@ from kubeledger.simulate.engine import admission
 from kubeledger.simulate.engine.admission import Answer, created_ns, predicates
 from kubeledger.simulate.engine.ending import Ending
 from kubeledger.simulate.engine.images import Pulls
-from kubeledger.simulate.engine.kubelet import Kubelet, Steps, SyncLoop, Waiting, first_of, timeout
+from kubeledger.simulate.engine.kubelet import (
+    Kubelet,
+    Loop,
+    Steps,
+    SyncLoop,
+    Waiting,
+    at_most,
+)
 from kubeledger.simulate.engine.pleg import Changes, Pleg, deadline_ns
 from kubeledger.simulate.engine.starts import BackOffs
 from kubeledger.simulate.engine.worker import PodWorker
@@ -41,7 +48,7 @@ _FINAL = ("Succeeded", "Failed")
 _Preemption = Generator[int | Waiting, None, int]
 
 
-class PodLoop:
+class PodLoop(Loop):
     """Everything that one kubelet process does with pods.
 
     Attributes:
@@ -49,10 +56,10 @@ class PodLoop:
     """
 
     def __init__(self, kubelet: Kubelet) -> None:
+        super().__init__(kubelet)
         self.sources_ready = False
         self.loop = SyncLoop(kubelet)
         self.pleg = Pleg(kubelet, self._deliver)
-        self._kubelet = kubelet
         self._workers: dict[str, PodWorker] = {}
         self._started = False
         self.back_offs = BackOffs(kubelet)
@@ -64,9 +71,9 @@ class PodLoop:
         """Begin: the pods that are there come in one turn a source, the rest one by one."""
         self._started = True
         found = self.pleg.start()
-        world = self._kubelet.sim.world
-        known = [pod for pod in self._kubelet.sim.offered.values() if pod.uid in world.pods]
-        new = [pod for pod in self._kubelet.sim.offered.values() if pod.uid not in world.pods]
+        world = self._sim.world
+        known = [pod for pod in self._sim.offered.values() if pod.uid in world.pods]
+        new = [pod for pod in self._sim.offered.values() if pod.uid not in world.pods]
         for pod in known:
             if pod.phase not in _FINAL:
                 pod.admitted = None  # by this process, which has not received it yet
@@ -82,7 +89,7 @@ class PodLoop:
         for pod in known:
             if pod.deleting:
                 self.delete(pod)
-        orphans = [pod for pod in world.pods.values() if pod.uid not in self._kubelet.sim.offered]
+        orphans = [pod for pod in world.pods.values() if pod.uid not in self._sim.offered]
         for pod in orphans:
             pod.removed = True
         if orphans:
@@ -95,7 +102,7 @@ class PodLoop:
         """
         for pod in orphans:
             worker = self.worker(pod)
-            facts = self._kubelet.sim.profile.lifecycle
+            facts = self._sim.profile.lifecycle
             grace_s = _ORPHAN_S if facts.pod_worker_gives_grace else None
             worker.end(Ending(reason="orphaned", grace_s=grace_s))
             worker.when_ended(partial(self._remove, pod))
@@ -119,20 +126,12 @@ class PodLoop:
         """Sync a pod, because of what the record ``cause`` says."""
         worker = self._workers.get(pod.uid)
         if worker is not None:
-            self.loop.put(lambda: self._wake(worker, cause))
+            self.loop.put(lambda: worker.wake(cause))
 
     def published(self, pod: SimPod) -> tuple[Instance, ...]:
         """Containers of a pod as its status shows them, oldest first."""
         worker = self._workers.get(pod.uid)
         return () if worker is None else worker.published
-
-    def hold(self, task: Callable[[], Steps]) -> None:
-        """Do something that keeps the sync loop from all else."""
-        self.loop.put(task)
-
-    def listed_ns(self) -> int:
-        """When the runtime was listed last."""
-        return self.pleg.listed_ns()
 
     def evict(
         self, pod: SimPod, body: PodEvicted, reason: str, cause: int | None, *, grace_s: int = 0
@@ -141,7 +140,7 @@ class PodLoop:
 
         Source: v1.36.2 pkg/kubelet/pod_workers.go killPodNow
         """
-        sim, wait_ns = self._kubelet.sim, preemption.kill_wait_s(grace_s) * NS_PER_S
+        sim, wait_ns = self._sim, preemption.kill_wait_s(grace_s) * NS_PER_S
         takes_ns = sim.runtime.stop_times_ns(pod, (body.grace_period_s or 0) * NS_PER_S)
         if max(takes_ns, default=0) > wait_ns:
             body = msgspec.structs.replace(body, evicted=False)
@@ -169,17 +168,12 @@ class PodLoop:
 
     # -- config --------------------------------------------------------------------------
 
-    def _wake(self, worker: PodWorker, cause: int | None) -> Steps:
-        worker.wake(cause)
-        yield from ()
-
-    def _get_ready(self) -> Steps:
+    def _get_ready(self) -> None:
         self.sources_ready = True
-        yield from ()
 
     def _add(self, pods: Sequence[SimPod]) -> Steps:
         """One ADD: all are added, then each that has not ended goes through admission."""
-        sim = self._kubelet.sim
+        sim = self._sim
         seqs: dict[str, int] = {}
         for pod in pods:
             sim.world.pods[pod.uid] = pod
@@ -201,30 +195,29 @@ class PodLoop:
         worker = self.worker(pod)
         worker.end_recorded = pod.terminated
         if not pod.terminated:
-            at_once = self._kubelet.sim.profile.admission.terminating_pods_count
+            at_once = self._sim.profile.admission.terminating_pods_count
             self._kubelet.after(0 if at_once else _HOUSEKEEPING_NS, partial(worker.end, Ending()))
 
     def _config(self, pod: SimPod, operation: Literal["ADD", "UPDATE", "DELETE", "REMOVE"]) -> int:
-        sim = self._kubelet.sim
+        sim = self._sim
         return sim.journal.write(
             PodConfigChanged(**pod.identity, operation=operation, source=pod.source),
             source=sim.plan.pods[pod.index].place,
         )
 
-    def _update(self, pod: SimPod) -> Steps:
+    def _update(self, pod: SimPod) -> None:
         """Source: v1.36.2 pkg/kubelet/kubelet.go HandlePodUpdates."""
-        if pod.uid in self._kubelet.sim.world.pods:
+        if pod.uid in self._sim.world.pods:
             worker = self.worker(pod)
             worker.updated = self._config(pod, "UPDATE")
             if pod.admitted:
                 self._kubelet.resizes.updated(pod, worker.updated)
                 worker.wake(worker.updated)
-        yield from ()
 
-    def _delete(self, pod: SimPod) -> Steps:
+    def _delete(self, pod: SimPod) -> None:
         """An API pod is deleted with grace and removed in the end, a file is just gone."""
-        if pod.uid not in self._kubelet.sim.world.pods:
-            self._kubelet.sim.offered.pop(pod.uid, None)
+        if pod.uid not in self._sim.world.pods:
+            self._sim.offered.pop(pod.uid, None)
             return
         static = pod.source == "file"
         self._kubelet.told.gone(pod)
@@ -232,26 +225,22 @@ class PodLoop:
         worker = self.worker(pod)
         if static:
             pod.removed = True
-            self._kubelet.sim.offered.pop(pod.uid, None)
+            self._sim.offered.pop(pod.uid, None)
         if pod.admitted and not pod.terminated:
             worker.end(Ending(reason="pod_deleted", cause=seq))
         else:
             pod.terminated = True
         worker.when_ended(partial(self._remove, pod))
-        yield from ()
 
     def _remove(self, pod: SimPod) -> None:
         """The API server learns a little later that nothing of the pod is left."""
-
-        def removed() -> None:
-            self.loop.put(partial(self._removed, pod))
-
-        there = self._kubelet.sim.api_server.when_there
+        removed = partial(self.loop.put, partial(self._removed, pod))
+        there = self._sim.api_server.when_there
         learn = removed if pod.source == "file" else partial(there, removed)
         self._kubelet.after(_REMOVED_NS, learn)
 
-    def _removed(self, pod: SimPod) -> Steps:
-        sim = self._kubelet.sim
+    def _removed(self, pod: SimPod) -> None:
+        sim = self._sim
         if pod.uid not in sim.world.pods:
             return
         sim.agent.last_look(pod)
@@ -264,7 +253,6 @@ class PodLoop:
         self._kubelet.resizes.removed(pod)
         self._kubelet.recorder.forget(pod)
         self.pleg.forget(pod.uid)
-        yield from ()
 
     # -- admission -----------------------------------------------------------------------
 
@@ -298,28 +286,22 @@ class PodLoop:
     def _reject(self, pod: SimPod, refusal: tuple[str, str], cause: int) -> None:
         pod.admitted, pod.phase = False, "Failed"
         pod.reason, message = refusal
-        prefixed = self._kubelet.sim.profile.lifecycle.status_says_rejected
+        prefixed = self._sim.profile.lifecycle.status_says_rejected
         pod.message = f"Pod was rejected: {message}" if prefixed else f"Pod {message}"
-        self._kubelet.sim.journal.write(
+        self._journal.write(
             PodRejected(**pod.identity, reason=pod.reason, message=message), cause=cause
         )
-        if self._kubelet.sim.runtime.running(pod.uid):
+        if self._sim.runtime.running(pod.uid):
             # It ran under the kubelet before; nobody wants it any more.
             self.worker(pod).end(Ending(cause=cause))
         else:
             pod.terminated = True
 
     def _preemption_failed(self, pod: SimPod, answer: Answer, added: int) -> int:
-        return self._kubelet.sim.journal.write(
-            PreemptionFailed(
-                preemptor_namespace=pod.namespace,
-                preemptor_pod=pod.name,
-                preemptor_uid=pod.uid,
-                insufficient=answer.insufficient,
-                error=answer.error,
-            ),
-            cause=added,
+        body = PreemptionFailed(
+            **_preemptor(pod), insufficient=answer.insufficient, error=answer.error
         )
+        return self._journal.write(body, cause=added)
 
     def _preempt(self, pod: SimPod, answer: Answer, added: int) -> _Preemption:
         """Kill the victims one after the other; admission stands still meanwhile.
@@ -329,7 +311,7 @@ class PodLoop:
 
         Source: v1.36.2 pkg/kubelet/preemption/preemption.go evictPodsToFreeRequests
         """
-        sim = self._kubelet.sim
+        sim = self._sim
         victims = [sim.world.pods[uid] for uid in answer.result.victims]
         seqs = [
             sim.journal.write(
@@ -337,9 +319,7 @@ class PodLoop:
                     victim_namespace=victim.namespace,
                     victim_pod=victim.name,
                     victim_uid=victim.uid,
-                    preemptor_namespace=pod.namespace,
-                    preemptor_pod=pod.name,
-                    preemptor_uid=pod.uid,
+                    **_preemptor(pod),
                     insufficient=answer.insufficient,
                     evicted=None if self.worker(victim).busy or victim.claims else True,
                 ),
@@ -358,7 +338,7 @@ class PodLoop:
                 )
             )
             wait_s = preemption.kill_wait_s(victim.spec.get("terminationGracePeriodSeconds"))
-            yield first_of(worker.when_ended, timeout(self._kubelet, wait_s * NS_PER_S))
+            yield at_most(self._kubelet, wait_s * NS_PER_S, worker.when_ended)
         return seqs[0]
 
     # -- PLEG ----------------------------------------------------------------------------
@@ -366,25 +346,28 @@ class PodLoop:
     def _deliver(self, found: list[Changes]) -> None:
         self.loop.put(lambda: self._receive(found))
 
-    def _receive(self, found: list[Changes]) -> Steps:
+    def _receive(self, found: list[Changes]) -> None:
         """What a relist found, as the sync loop gets it."""
-        world = self._kubelet.sim.world
+        world = self._sim.world
         for changes in found:
             pod = world.pods.get(changes.uid)
             if pod is None:
                 continue
             worker = self.worker(pod)
             write_changes(self._kubelet, pod, worker, changes)
-            self._kubelet.sim.runtime.forget(pod.uid, keep=2)
-            if pod.terminated and not self._kubelet.sim.runtime.running(pod.uid):
+            self._sim.runtime.forget(pod.uid, keep=2)
+            if pod.terminated and not self._sim.runtime.running(pod.uid):
                 worker.report_terminated()
-                facts = self._kubelet.sim.profile.admission
+                facts = self._sim.profile.admission
                 if pod.deleting and changes.died and not facts.terminating_pods_count:
                     # Such kubelets sync it again, and kill what is dead.
                     self._kubelet.cgroups.pod_killed()
             elif pod.admitted and (worker.ending is not None or pod.phase not in _FINAL):
                 worker.wake()
-        yield from ()
+
+
+def _preemptor(pod: SimPod) -> dict[str, Any]:
+    return {f"preemptor_{name.removeprefix('pod_')}": of for name, of in pod.identity.items()}
 
 
 def _begin_again(pod: SimPod) -> None:

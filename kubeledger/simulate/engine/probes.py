@@ -10,6 +10,7 @@ Workers see a pod's status as :meth:`ProbeLoop.update_status` last published it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -40,9 +41,8 @@ from kubeledger.simulate.engine.actions import (
     take_up,
 )
 from kubeledger.simulate.engine.journal import Ticks
-from kubeledger.simulate.engine.kubelet import Kubelet
+from kubeledger.simulate.engine.kubelet import Kubelet, Loop
 from kubeledger.simulate.engine.probe_worker import Found, SimWorker, handler_of
-from kubeledger.simulate.engine.schedule import Action
 from kubeledger.simulate.engine.world import SimContainer, SimPod
 
 _SAYS: dict[Result, ProbeResult] = {SUCCESS: "success", FAILURE: "failure", UNKNOWN: "unknown"}
@@ -69,12 +69,11 @@ class _Before(NamedTuple):
     run: int
 
 
-class ProbeLoop:
+class ProbeLoop(Loop):
     """All probe workers of one kubelet process."""
 
     def __init__(self, kubelet: Kubelet) -> None:
-        self._kubelet = kubelet
-        self._sim = kubelet.sim
+        super().__init__(kubelet)
         self._facts = kubelet.sim.profile.prober
         self.manager = ProbeManager(self._facts, kubelet.started_ns)
         self._draws = kubelet.sim.draws.stream(f"probes/{kubelet.run}")
@@ -89,7 +88,7 @@ class ProbeLoop:
         probed = pod.probed
         if pod.deleting and probed.metadata.deletion_timestamp is None:
             deleted = msgspec.structs.replace(
-                probed.metadata, deletion_timestamp=format_ts(self._sim.schedule.now_ns)
+                probed.metadata, deletion_timestamp=format_ts(self._clock.now_ns)
             )
             probed = msgspec.structs.replace(probed, metadata=deleted)
         script = self._sim.plan.pods[pod.index].scripts
@@ -106,14 +105,16 @@ class ProbeLoop:
                 handler_of(probe_spec(pod, name, probe_type)),
             )
             workers[name, probe_type] = worker
-            worker.timer = self._kubelet.after(self._jitter_ns(worker), self._begin(worker))
+            worker.timer = self._kubelet.after(
+                self._jitter_ns(worker), partial(self._begin, worker)
+            )
 
     def _jitter_ns(self, worker: SimWorker) -> int:
         """How long a new worker waits.
 
         Source: v1.36.2 pkg/kubelet/prober/worker.go run; v1.20.2 waits always
         """
-        age_ns = self._sim.schedule.now_ns - self._kubelet.started_ns
+        age_ns = self._clock.now_ns - self._kubelet.started_ns
         uid, name, probe_type = worker.key
         draws = self._draws.stream(f"{uid}/{name}/{probe_type}")
         worker.late_ns = 1 + draws.below(_LATE_NS)
@@ -139,7 +140,7 @@ class ProbeLoop:
                 self._exit(worker)
 
     def _exit(self, worker: SimWorker) -> None:
-        worker.catch_up(self._sim.schedule.now_ns)
+        worker.catch_up(self._clock.now_ns)
         self._unfold(worker)
         worker.cancel()
         self._seqs.pop((worker.probe_type, worker.worker.container_id), None)
@@ -219,7 +220,7 @@ class ProbeLoop:
         """Write down all ticks before this instant, e.g. because the process ends."""
         for workers in self._workers.values():
             for worker in workers.values():
-                worker.catch_up(self._sim.schedule.now_ns)
+                worker.catch_up(self._clock.now_ns)
                 self._unfold(worker)
 
     # -- ticks ---------------------------------------------------------------------------------
@@ -228,7 +229,7 @@ class ProbeLoop:
         """Something changed that may bear on what a worker does."""
         if not worker.begun:
             return
-        now_ns = self._sim.schedule.now_ns
+        now_ns = self._clock.now_ns
         if worker.folding:
             worker.catch_up(now_ns)
             self._unfold(worker)
@@ -238,26 +239,23 @@ class ProbeLoop:
 
     def _wait(self, worker: SimWorker) -> None:
         worker.cancel()
-        until_ns = worker.next_ns - self._sim.schedule.now_ns
+        until_ns = worker.next_ns - self._clock.now_ns
         wait_ns = worker.late_ns if worker.wanted else until_ns
         worker.timer = self._kubelet.after(wait_ns, lambda: self._tick(worker))
 
-    def _begin(self, worker: SimWorker) -> Action:
-        def begin() -> None:
-            worker.begun = True
-            worker.next_ns = self._sim.schedule.now_ns
-            # A run that was asked for meanwhile comes right after the first.
-            wanted, worker.wanted = worker.wanted, False
-            self._tick(worker)
-            if wanted and worker.key in self.manager.workers:
-                worker.wanted = True
-                self.poke(worker)
-
-        return begin
+    def _begin(self, worker: SimWorker) -> None:
+        worker.begun = True
+        worker.next_ns = self._clock.now_ns
+        # A run that was asked for meanwhile comes right after the first.
+        wanted, worker.wanted = worker.wanted, False
+        self._tick(worker)
+        if wanted and worker.key in self.manager.workers:
+            worker.wanted = True
+            self.poke(worker)
 
     def _tick(self, worker: SimWorker) -> None:
         """Take one step; it is due now, or was asked for."""
-        now_ns = self._sim.schedule.now_ns
+        now_ns = self._clock.now_ns
         if worker.wanted:
             worker.wanted = False
             if self._facts.manual_run_resets_period:
@@ -312,7 +310,7 @@ class ProbeLoop:
         if worker.folding:
             worker.gather(now_ns, found)
             return None
-        seq = self._sim.journal.write(worker.tick(found))
+        seq = self._journal.write(worker.tick(found))
         self._send_event(worker, found, Ticks(now_ns))
         return seq
 
@@ -320,7 +318,7 @@ class ProbeLoop:
         """Write down what was gathered."""
         body = worker.unfold()
         if body is not None:
-            self._sim.journal.write(body)
+            self._journal.write(body)
             ticks = Ticks(body.first_ts_ns, body.count, body.period_ns)
             self._send_event(worker, (body.result, body.output or ""), ticks)
 
@@ -339,7 +337,7 @@ class ProbeLoop:
 
     def _sleep(self, worker: SimWorker) -> None:
         """Nothing is new until the probe finds something else, or somebody pokes the worker."""
-        now_ns = self._sim.schedule.now_ns
+        now_ns = self._clock.now_ns
         if worker.breaks_off:
             self._unfold(worker)
         last_ns = worker.folds_until(worker.changes_ns(now_ns, self._sim.plan.start_ns))
@@ -380,7 +378,7 @@ class ProbeLoop:
             after == "failure" if probe_type == "liveness" else self._facts.results_wake_sync_loop
         )
         body = worker.transition(update.container_id, from_result, after, run, inferred=not logged)
-        seq = self._sim.journal.write(body, cause=tick)
+        seq = self._journal.write(body, cause=tick)
         self._seqs[probe_type, update.container_id] = seq
         return seq
 

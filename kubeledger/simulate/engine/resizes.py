@@ -6,7 +6,8 @@ manager decides; a sync of the pod then gives it to the runtime and writes the p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
@@ -34,7 +35,7 @@ from kubeledger.kubelet.kuberuntime.resize import MemoryLimit, validate_memory_r
 from kubeledger.model.bodies.lifecycle import PodResized
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.admission import give, predicates
-from kubeledger.simulate.engine.kubelet import Kubelet
+from kubeledger.simulate.engine.kubelet import Kubelet, Loop
 from kubeledger.simulate.engine.schedule import Timer
 from kubeledger.simulate.engine.world import SimPod
 
@@ -45,12 +46,12 @@ _MEMORY = "memory"
 _PENDING = ("deferred", "infeasible")
 
 
-class ResizeLoop:
+class ResizeLoop(Loop):
     """The allocation manager of one kubelet process, and what syncs do for it."""
 
     def __init__(self, kubelet: Kubelet) -> None:
+        super().__init__(kubelet)
         sim = kubelet.sim
-        self._kubelet = kubelet
         self._on = sim.profile.kuberuntime.resizes_in_place
         self._facts = sim.profile.allocation
         self._handler = SyncHandler(sim.profile, self._config(), self._admit)
@@ -72,31 +73,23 @@ class ResizeLoop:
         """A pod was admitted with what is allocated to it."""
         if self._on:
             self._adding = pod.uid
-            self._begin()
-            self._handler.handle_pod_additions([self._seen(pod)])
-            self._done(cause)
+            self._ask(cause, self._handler.handle_pod_additions, [self._seen(pod)])
 
     def updated(self, pod: SimPod, cause: int) -> None:
         """A pod has another spec."""
         if self._on:
             pod.reported = pod.reported or dict(pod.actuated)
-            self._begin()
-            self._handler.handle_pod_updates([self._seen(pod)])
-            self._done(cause)
+            self._ask(cause, self._handler.handle_pod_updates, [self._seen(pod)])
 
     def reconciled(self, pod: SimPod) -> None:
         """The API server has another status of a pod."""
         if self._on and pod.uid in self._handler.pods:
-            self._begin()
-            self._handler.handle_pod_reconcile([self._seen(pod)])
-            self._done(None)
+            self._ask(None, self._handler.handle_pod_reconcile, [self._seen(pod)])
 
     def removed(self, pod: SimPod) -> None:
         self._said.pop(pod.uid, None)
         if self._on:
-            self._begin()
-            self._handler.handle_pod_removes([pod.uid])
-            self._done(None)
+            self._ask(None, self._handler.handle_pod_removes, [pod.uid])
 
     def synced(self, pod: SimPod) -> None:
         """A sync of a pod begins: where there is no queue it looks at the pod's resize.
@@ -106,9 +99,7 @@ class ResizeLoop:
         if not self._on or pod.generation == 1:
             return
         if not self._facts.pending_resizes_queued:
-            self._begin()
-            self._handler.sync_pods([self._seen(pod)])
-            self._done(None)
+            self._ask(None, self._handler.sync_pods, [self._seen(pod)])
         if self._is_under_way(pod) and not self._is_in_progress(pod):
             self._complete(pod)
 
@@ -135,19 +126,17 @@ class ResizeLoop:
         for container in containers_of(pod.api):
             if container.name in names:
                 pod.actuated[container.name] = container.resources or ResourceRequirements()
-        self._kubelet.sim.memory.ask(pod)
+        self._sim.memory.ask(pod)
         return True
 
     def started(self, pod: SimPod, name: str) -> None:
         """A container starts with what is allocated to it."""
-        for container in containers_of(pod.api):
-            if container.name == name:
-                pod.actuated[name] = container.resources or ResourceRequirements()
+        pod.actuated[name] = pod.allocated(name).resources or ResourceRequirements()
 
     def _memory_error(self, pod: SimPod, names: Iterable[str]) -> str:
-        cgroups, memory = self._kubelet.cgroups, self._kubelet.sim.memory
+        cgroups, memory = self._kubelet.cgroups, self._sim.memory
         limits = cgroups.memory_limits(pod)
-        running = {i.container: i.container_id for i in self._kubelet.sim.runtime.running(pod.uid)}
+        running = {i.container: i.container_id for i in self._sim.runtime.running(pod.uid)}
         used = sum(memory.used_bytes(container_id) for container_id in running.values())
         wanted = {c.name: _limit(c.resources) for c in containers_of(pod.api)}
         return validate_memory_resize(
@@ -161,12 +150,12 @@ class ResizeLoop:
                 )
                 for name in names
             },
-            self._kubelet.sim.profile.kuberuntime,
+            self._sim.profile.kuberuntime,
         )
 
     def _fail(self, pod: SimPod, error: str) -> None:
         conditions = self._manager.conditions
-        conditions.now_ns = self._kubelet.sim.schedule.now_ns
+        conditions.now_ns = self._clock.now_ns
         is_news = conditions.fail(pod.uid, error, pod.generation)
         pod.resize_conditions = tuple(conditions.of(pod.uid))
         self._say(pod, "allocated", "Error", error)
@@ -184,7 +173,7 @@ class ResizeLoop:
 
         Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_manager.go IsPodResizeInProgress
         """
-        running = {i.container for i in self._kubelet.sim.runtime.running(pod.uid)}
+        running = {i.container for i in self._sim.runtime.running(pod.uid)}
         return any(
             not same_resources(container.resources, pod.actuated.get(container.name or ""))
             for container in containers_of(pod.api)
@@ -210,7 +199,7 @@ class ResizeLoop:
     # -- the manager ---------------------------------------------------------------------------
 
     def _config(self) -> NodeConfig:
-        sim = self._kubelet.sim
+        sim = self._sim
         capacity = dict(sim.machine.allocatable)
         if sim.profile.allocation.capacity_ignores_eviction_threshold:
             amounts = {name: Quantity.from_api(n) for name, n in sim.machine.capacity.items()}
@@ -251,13 +240,19 @@ class ResizeLoop:
         )
         return msgspec.structs.replace(pod.desired, metadata=metadata, status=status)
 
+    def _ask(self, cause: int | None, ask: Callable[..., object], *given: object) -> None:
+        """Have the manager do something, because of what a record says."""
+        self._begin()
+        ask(*given)
+        self._done(cause)
+
     def _begin(self) -> None:
-        self._manager.conditions.now_ns = self._kubelet.sim.schedule.now_ns
+        self._manager.conditions.now_ns = self._clock.now_ns
         self._handler.sources_ready = self._kubelet.pods.sources_ready
 
     def _done(self, cause: int | None) -> None:
         """Write down what the manager did, and let pods be synced."""
-        happened, world = self._manager.take_happened(), self._kubelet.sim.world
+        happened, world = self._manager.take_happened(), self._sim.world
         for retried in happened.retried:
             if (pod := world.pods.get(retried.uid)) is not None:
                 self._record(pod, retried, cause)
@@ -306,18 +301,14 @@ class ResizeLoop:
         )
         before = self._said.get(pod.uid)
         if before is None or again or not _is_same(before[0], body):
-            seq = self._kubelet.sim.journal.write(body, cause=cause or self.cause(pod))
+            seq = self._journal.write(body, cause=cause or self.cause(pod))
             self._said[pod.uid] = body, seq
 
     def _tick(self, wait_ns: int) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._kubelet.after(wait_ns, self._retry)
-
-    def _retry(self) -> None:
-        self._begin()
-        self._handler.periodic()
-        self._done(None)
+        retry = partial(self._ask, None, self._handler.periodic)
+        self._timer = self._kubelet.after(wait_ns, retry)
 
 
 def _is_same(before: PodResized, body: PodResized) -> bool:

@@ -22,7 +22,6 @@ from kubeledger.kubelet.kube.pod import (
     Pod,
     PodResourceClaimStatus,
     PodStatus,
-    containers_of,
 )
 from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.kubelet.memorymanager.checkpoint import STATIC as MEMORY_STATIC
@@ -44,7 +43,7 @@ from kubeledger.model.bodies.resourcemanagers import (
 )
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.admission import Names, Nodes, ResourceLoop, Telling
-from kubeledger.simulate.engine.kubelet import Kubelet
+from kubeledger.simulate.engine.kubelet import Kubelet, Loop
 from kubeledger.simulate.engine.machine import duration_ns, machine_info
 from kubeledger.simulate.engine.plan import PlannedClaim
 from kubeledger.simulate.engine.schedule import Draws
@@ -119,17 +118,17 @@ class CpuLoop(ResourceLoop[_CPUManager]):
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_manager.go Start
         """
-        if self.sim.setting("cpuManagerPolicy") != STATIC:
+        if self._sim.setting("cpuManagerPolicy") != STATIC:
             return
-        self.manager = _CPUManager(self.sim)
+        self.manager = _CPUManager(self._sim)
         self.save()
-        period_ns = duration_ns(self.sim.settings, "cpuManagerReconcilePeriod", "10s")
-        self.kubelet.every(period_ns, self._reconcile, first_ns=_RECONCILES_NS)
+        period_ns = duration_ns(self._sim.settings, "cpuManagerReconcilePeriod", "10s")
+        self._kubelet.every(period_ns, self._reconcile, first_ns=_RECONCILES_NS)
 
     def save(self) -> None:
         """Write the state file."""
         if self.manager is not None:
-            self.sim.cpu_manager_state = self.manager.state_file
+            self._sim.cpu_manager_state = self.manager.state_file
 
     def _reconcile(self) -> None:
         with self.ready(None) as manager:
@@ -217,13 +216,13 @@ class NumaMemoryLoop(ResourceLoop[_MemoryManager]):
         Source: v1.36.2 pkg/kubelet/cm/memorymanager/memory_manager.go Start
         Differs: the file is not kept while the policy is None.
         """
-        sim, facts, node = self.sim, self.sim.profile.resourcemanagers, self.sim.plan.node
+        sim, facts, node = self._sim, self._sim.profile.resourcemanagers, self._sim.plan.node
         if sim.setting("memoryManagerPolicy") != MEMORY_STATIC or not facts.memory_manager_gate_on:
             return
         settings = machine_settings(node.memory_bytes, node.numa_nodes, sim.setting, sim.profile)
         text = sim.memory_manager_state
         manager = self.manager = _MemoryManager(sim)
-        manager.order = _Drawn(sim.draws.stream(f"memory manager {self.kubelet.run}"))
+        manager.order = _Drawn(sim.draws.stream(f"memory manager {self._kubelet.run}"))
         running = {
             instance.container_id: (uid, instance.container or "")
             for uid in sim.runtime.pods()
@@ -238,15 +237,14 @@ class NumaMemoryLoop(ResourceLoop[_MemoryManager]):
         """What init containers before it had is given back."""
         with self.ready(None) as manager:
             if manager is not None:
-                spec = next(each for each in containers_of(pod.api) if each.name == container.name)
-                manager.add_container(pod.api, spec, container_id)
+                manager.add_container(pod.api, pod.allocated(container.name), container_id)
 
     def save(self) -> None:
         """Write the state file, if what it holds has changed."""
         if self.manager is not None and self._saved != self.manager.state:
             self._saved = self.manager.state.clone()
-            facts = self.sim.profile.resourcemanagers
-            self.sim.memory_manager_state = state_file(self._saved, facts)
+            facts = self._sim.profile.resourcemanagers
+            self._sim.memory_manager_state = state_file(self._saved, facts)
 
 
 # Resource claims of pods: prepared before their sandboxes, unprepared when they have ended.
@@ -259,12 +257,12 @@ _RECONCILE_NS = 60 * NS_PER_S
 _Held = dict[tuple[str, str], ClaimInfoState]
 
 
-class ClaimLoop:
+class ClaimLoop(Loop):
     """The DRA manager of one kubelet process."""
 
     def __init__(self, kubelet: Kubelet) -> None:
+        super().__init__(kubelet)
         sim = kubelet.sim
-        self._kubelet = kubelet
         self._on = sim.profile.stages.dynamic_resources
         self._claims = {
             (pod.manifest["metadata"]["namespace"], claim.name): claim
@@ -295,7 +293,7 @@ class ClaimLoop:
             for claim in pod.claims:
                 held = self._manager.cache.claims[pod.namespace, claim.name]
                 if before.get((pod.namespace, claim.name)) != held:
-                    self._kubelet.sim.journal.write(_prepared(pod, held))
+                    self._journal.write(_prepared(pod, held))
         return error
 
     def unprepare(self, pod: SimPod, cause: int | None) -> str:
@@ -311,7 +309,7 @@ class ClaimLoop:
         return error
 
     def _reconcile(self) -> None:
-        pods = self._kubelet.sim.world.pods
+        pods = self._sim.world.pods
         active = {uid for uid, pod in pods.items() if pod.admitted and not pod.terminated}
         if self._kubelet.pods.sources_ready:
             before = self._begin()
@@ -320,7 +318,7 @@ class ClaimLoop:
 
     def _begin(self) -> _Held:
         """What is held; drivers are those that are registered now."""
-        failures = self._kubelet.sim.failures
+        failures = self._sim.failures
         drivers = {name for claim in self._claims.values() for name in claim.drivers}
         self._manager.drivers = {
             name for name in drivers if failures.words("driver", None, name) is None
@@ -329,7 +327,7 @@ class ClaimLoop:
 
     def _answers(self, pod: SimPod | None = None) -> dict[str, Answer]:
         """What each driver says when it is asked to prepare for a pod, or to unprepare."""
-        failures, node = self._kubelet.sim.failures, self._kubelet.sim.plan.node.name
+        failures, node = self._sim.failures, self._sim.plan.node.name
         answers: dict[str, dict[str, Result]] = {}
         for claim in self._claims.values() if pod is None else pod.claims:
             words = None if pod is None else failures.words("claim", pod, claim.in_spec)
@@ -344,7 +342,7 @@ class ClaimLoop:
 
     def _tell(self, before: _Held, cause: int | None) -> None:
         """Who no longer holds which claim."""
-        pods, after = self._kubelet.sim.world.pods, self._manager.cache.claims
+        pods, after = self._sim.world.pods, self._manager.cache.claims
         for key, claim in before.items():
             left = after.get(key)
             for uid in claim.pod_uids:
@@ -359,7 +357,7 @@ class ClaimLoop:
                     claim_uid=claim.claim_uid,
                     unprepared=left is None,
                 )
-                self._kubelet.sim.journal.write(body, cause=cause)
+                self._journal.write(body, cause=cause)
 
 
 def _seen(pod: SimPod) -> Pod:

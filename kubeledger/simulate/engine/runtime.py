@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kubeledger.model.units import NS_PER_S
+from kubeledger.simulate.engine.kubelet import Part
 from kubeledger.simulate.engine.plan import ContainerScript, ExitStep
 from kubeledger.simulate.engine.schedule import Timer
 from kubeledger.simulate.engine.world import KILLED, End, Instance, SimContainer, SimPod
@@ -25,7 +26,7 @@ _DEFAULT = ContainerScript()
 _ENDS_SOON = ContainerScript(exits=(ExitStep(after_ns=NS_PER_S, code=0),), exits_repeat=True)
 
 
-class Runtime:
+class Runtime(Part):
     """All instances, by pod, and which records hold their ends.
 
     Attributes:
@@ -35,7 +36,7 @@ class Runtime:
     """
 
     def __init__(self, sim: Sim) -> None:
-        self._sim = sim
+        super().__init__(sim)
         self._pods: dict[str, dict[str, Instance]] = {}
         self._ends: dict[str, Timer] = {}
         self.killed: dict[str, End] = {}
@@ -56,7 +57,7 @@ class Runtime:
 
     def sandboxes_fail(self) -> bool:
         """It cannot start a sandbox now."""
-        since_ns = self._sim.schedule.now_ns - self._sim.plan.start_ns
+        since_ns = self._clock.now_ns - self._sim.plan.start_ns
         return any(begin <= since_ns < end for begin, end in self._sim.plan.sandbox_failures)
 
     def hook_fails(self, pod: SimPod, instance: Instance) -> bool:
@@ -73,7 +74,7 @@ class Runtime:
             image="" if container is None else pod.image(name),
             restarts=count,
             previous_id="" if container is None else container.container_id,
-            started_ns=self._sim.schedule.now_ns,
+            started_ns=self._clock.now_ns,
         )
         self._pods.setdefault(pod.uid, {})[instance.container_id] = instance
         if container is None:
@@ -97,7 +98,7 @@ class Runtime:
 
         One that ended by itself since it was looked at has nothing left to stop.
         """
-        now_ns = self._sim.schedule.now_ns
+        now_ns = self._clock.now_ns
         known = self._pods.get(pod.uid, {}).get(instance.container_id)
         if known is not None and not known.running:
             return now_ns
@@ -160,13 +161,13 @@ class Runtime:
         self._end_after(pod, instance, step.after_ns, step.code)
 
     def _end_after(self, pod: SimPod, instance: Instance, wait_ns: int, code: int) -> int:
-        timer = self._sim.schedule.after(wait_ns, lambda: self._ended(pod, instance, code))
+        timer = self._clock.after(wait_ns, lambda: self._ended(pod, instance, code))
         self._ends[instance.container_id] = timer
         return timer.at_ns
 
     def _ended(self, pod: SimPod, instance: Instance, code: int) -> None:
         self._ends.pop(instance.container_id, None)
-        now_ns = self._sim.schedule.now_ns
+        now_ns = self._clock.now_ns
         ended = msgspec.structs.replace(
             instance,
             finished_ns=now_ns,

@@ -7,6 +7,7 @@ object after 300 ms, and its loops begin after 800 ms, as on a real machine.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
@@ -94,22 +95,22 @@ class Sim:
         plan = self.plan
         for image in plan.images:
             if not image.at_ns:  # in the store before a kubelet looks for its sandbox image
-                self._image_arrival(image)()
+                self._add_image(image)
         self._start_kubelet()
         for index, planned in enumerate(plan.pods):
             from_source = self._from_source(planned)
-            from_source(planned.arrives_ns, self._arrival(index, planned))
+            from_source(planned.arrives_ns, partial(self._arrive, index, planned))
             if planned.deleted_ns is not None:
-                from_source(planned.deleted_ns, self._deletion(planned))
+                from_source(planned.deleted_ns, partial(self._delete, planned))
             for update in planned.updates:
-                from_source(update.at_ns, self._update(update))
+                from_source(update.at_ns, partial(self._change, update))
         for image in plan.images:
             if image.at_ns:
-                self._at(image.at_ns, self._image_arrival(image))
+                self._at(image.at_ns, partial(self._add_image, image))
         for change in plan.disk_changes:
-            self._at(change.at_ns, self._disk_change(change))
+            self._at(change.at_ns, partial(self._change_disk, change))
         for restart in plan.kubelet_restarts:
-            self._at(restart.at_ns, self._restart(restart))
+            self._at(restart.at_ns, partial(self._stop, restart))
         if plan.shutdown_ns is not None:
             self._at(plan.shutdown_ns, self._shut_down)
         self.agent.start()
@@ -188,20 +189,17 @@ class Sim:
         self._loops_run = True
         kubelet.images.start()
         kubelet.cgroups.start()
+        refused: type[CpuStateRefused | MemoryStateRefused]
+        manager, refused = "cpu", CpuStateRefused
         try:
             kubelet.cpus.start()
-        except ValueError as error:
-            self._give_up(CpuStateRefused(error=str(error)), "cpu")
-            return
-        try:
+            manager, refused = "memory", MemoryStateRefused
             kubelet.numa_memory.start()
         except ValueError as error:
-            self._give_up(MemoryStateRefused(error=str(error)), "memory")
+            self._give_up(refused(error=str(error)), manager)
             return
-        kubelet.devices.start()
-        kubelet.eviction.start()
-        kubelet.health.start()
-        kubelet.resizes.start()
+        for loop in (kubelet.devices, kubelet.eviction, kubelet.health, kubelet.resizes):
+            loop.start()
         kubelet.claims.start()
         kubelet.pods.start()
 
@@ -212,29 +210,24 @@ class Sim:
         """
         cause = self.journal.write(refused)
         error = f"start {manager} manager error: {refused.error}"
-        message = f"Failed to start ContainerManager: {error}"
-        pid = _FIRST_PID + self._run
-        self.journal.write(KubeletExited(pid=pid, reason="error", message=message), cause=cause)
+        self._write_exit(f"Failed to start ContainerManager: {error}", cause)
         self.newest_kubelet.stop()
         self._loops_run = False
 
-    def _restart(self, restart: KubeletRestart) -> Callable[[], None]:
-        def stop() -> None:
-            self.newest_kubelet.stop()
-            self._loops_run = False
-            cause = None
-            if restart.error:
-                pid = _FIRST_PID + self._run
-                gone = KubeletExited(pid=pid, reason="error", message=restart.error)
-                cause = self.journal.write(gone)
-            self.schedule.after(restart.down_ns, lambda: start(cause))
+    def _write_exit(self, message: str, cause: int | None = None) -> int:
+        body = KubeletExited(pid=_FIRST_PID + self._run, reason="error", message=message)
+        return self.journal.write(body, cause=cause)
 
-        def start(cause: int | None) -> None:
-            settings = self.settings if restart.settings is None else restart.settings
-            self._use(restart.kubelet_version or self._version, settings)
-            self._start_kubelet(cause)
+    def _stop(self, restart: KubeletRestart) -> None:
+        self.newest_kubelet.stop()
+        self._loops_run = False
+        cause = self._write_exit(restart.error) if restart.error else None
+        self.schedule.after(restart.down_ns, partial(self._start_again, restart, cause))
 
-        return stop
+    def _start_again(self, restart: KubeletRestart, cause: int | None) -> None:
+        settings = self.settings if restart.settings is None else restart.settings
+        self._use(restart.kubelet_version or self._version, settings)
+        self._start_kubelet(cause)
 
     def _shut_down(self) -> None:
         kubelet = self.running_kubelet()
@@ -253,18 +246,15 @@ class Sim:
         wait = self.api_server.when_there
         return lambda at_ns, action: self._at(at_ns, lambda: wait(action))
 
-    def _arrival(self, index: int, planned: PlannedPod) -> Callable[[], None]:
-        def arrive() -> None:
-            if planned.manifest["metadata"]["uid"] in self.world.pods:
-                # The same static pod again: it waits until the one before is gone.
-                self.schedule.after(_HOUSEKEEPING_NS, arrive)
-                return
-            pod = sim_pod(planned, index, self.schedule.now_ns, self.profile)
-            self.offered[pod.uid] = pod
-            self._ask_for_memory(pod, planned)
-            self.with_pods(lambda pods: pods.arrive(pod))
-
-        return arrive
+    def _arrive(self, index: int, planned: PlannedPod) -> None:
+        if planned.manifest["metadata"]["uid"] in self.world.pods:
+            # The same static pod again: it waits until the one before is gone.
+            self.schedule.after(_HOUSEKEEPING_NS, partial(self._arrive, index, planned))
+            return
+        pod = sim_pod(planned, index, self.schedule.now_ns, self.profile)
+        self.offered[pod.uid] = pod
+        self._ask_for_memory(pod, planned)
+        self.with_pods(lambda pods: pods.arrive(pod))
 
     def _ask_for_memory(self, pod: SimPod, planned: PlannedPod) -> None:
         """What a container uses changes at times that its script has."""
@@ -274,29 +264,23 @@ class Sim:
             if from_ns > since_ns:
                 self._at(from_ns, lambda: self.memory.ask(pod))
 
-    def _deletion(self, planned: PlannedPod) -> Callable[[], None]:
-        def delete() -> None:
-            pod = self.offered.get(planned.manifest["metadata"]["uid"])
-            if pod is None:
-                return
-            pod.deleting = True
-            if pod.source == "api":
-                grace_s = pod.spec.get("terminationGracePeriodSeconds", GRACE_PERIOD_S)
-                pod.deletion_ns = self.schedule.now_ns + grace_s * NS_PER_S
-            if pod.source == "file" and self.running_kubelet() is None:
-                self.offered.pop(pod.uid)  # the next kubelet finds an orphan
-            self.with_pods(lambda pods: pods.delete(pod))
+    def _delete(self, planned: PlannedPod) -> None:
+        pod = self.offered.get(planned.manifest["metadata"]["uid"])
+        if pod is None:
+            return
+        pod.deleting = True
+        if pod.source == "api":
+            grace_s = pod.spec.get("terminationGracePeriodSeconds", GRACE_PERIOD_S)
+            pod.deletion_ns = self.schedule.now_ns + grace_s * NS_PER_S
+        if pod.source == "file" and self.running_kubelet() is None:
+            self.offered.pop(pod.uid)  # the next kubelet finds an orphan
+        self.with_pods(lambda pods: pods.delete(pod))
 
-        return delete
-
-    def _update(self, update: PlannedUpdate) -> Callable[[], None]:
-        def change() -> None:
-            pod = self.offered.get(update.manifest["metadata"]["uid"])
-            if pod is not None and not pod.deleting:
-                change_spec(pod, update.manifest)
-                self.with_pods(lambda pods: pods.update(pod))
-
-        return change
+    def _change(self, update: PlannedUpdate) -> None:
+        pod = self.offered.get(update.manifest["metadata"]["uid"])
+        if pod is not None and not pod.deleting:
+            change_spec(pod, update.manifest)
+            self.with_pods(lambda pods: pods.update(pod))
 
     def with_pods(self, action: Callable[[PodLoop], None]) -> None:
         """Do something with the pods of the kubelet that runs, if there is one."""
@@ -304,29 +288,23 @@ class Sim:
         if kubelet is not None:
             action(kubelet.pods)
 
-    def _image_arrival(self, image: ImageArrival) -> Callable[[], None]:
-        def arrive() -> None:
-            self.world.images[image.name] = SimImage(
-                name=image.name,
-                image_id=image.image_id,
-                size_bytes=image.size_bytes,
-                pinned=image.pinned,
-            )
+    def _add_image(self, image: ImageArrival) -> None:
+        self.world.images[image.name] = SimImage(
+            name=image.name,
+            image_id=image.image_id,
+            size_bytes=image.size_bytes,
+            pinned=image.pinned,
+        )
 
-        return arrive
-
-    def _disk_change(self, change: DiskChange) -> Callable[[], None]:
+    def _change_disk(self, change: DiskChange) -> None:
         disk = self.world.image_fs() if change.disk == "image" else self.world.disk
+        disk.base_bytes = max(disk.base_bytes + change.bytes, 0)
 
         def grow() -> None:
             disk.base_bytes += change.bytes_per_hour // _GROWTHS_PER_HOUR
 
-        def begin() -> None:
-            disk.base_bytes = max(disk.base_bytes + change.bytes, 0)
-            if change.bytes_per_hour:
-                self.schedule.every(_GROWTH_NS, grow)
-
-        return begin
+        if change.bytes_per_hour:
+            self.schedule.every(_GROWTH_NS, grow)
 
 
 def _world(plan: Plan) -> World:

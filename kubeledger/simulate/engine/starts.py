@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from functools import partial
-from typing import Any
 
 from kubeledger.kubelet.imagepull.image_manager import Attempt
 from kubeledger.kubelet.imagepull.readings import decision_of, end_of
@@ -25,7 +24,7 @@ from kubeledger.kubelet.lifecycle.stages import (
 from kubeledger.model.bodies.lifecycle import RestartBackedOff
 from kubeledger.model.units import NS_PER_MS, NS_PER_S
 from kubeledger.simulate.engine.failures import env_sources, volume_sources
-from kubeledger.simulate.engine.kubelet import Kubelet, Resume, Waiting, first_of, timeout
+from kubeledger.simulate.engine.kubelet import Kubelet, Loop, Resume, Waiting, at_most
 from kubeledger.simulate.engine.plan import Failing
 from kubeledger.simulate.engine.world import Instance, SimContainer, SimPod
 
@@ -38,7 +37,18 @@ _RECONCILE_NS, _POLL_NS = 100 * NS_PER_MS, 300 * NS_PER_MS
 _WAIT_NS = 123 * NS_PER_S
 
 
-class Mounts:
+class OfPod(Loop):
+    """What a kubelet process does for one pod."""
+
+    def __init__(self, kubelet: Kubelet, pod: SimPod) -> None:
+        super().__init__(kubelet)
+        self._pod = pod
+
+    def _words(self, what: Failing, name: str = "") -> str | None:
+        return self._sim.failures.words(what, self._pod, name)
+
+
+class Mounts(OfPod):
     """What is mounted, and what is tried again.
 
     Source: v1.36.2 pkg/kubelet/volumemanager/volume_manager.go WaitForAttachAndMount;
@@ -52,7 +62,8 @@ class Mounts:
         Args:
             failed: is told what a mount that failed says, and of which volume.
         """
-        self._kubelet, self._pod, self._failed = kubelet, pod, failed
+        super().__init__(kubelet, pod)
+        self._failed = failed
         self._trying: set[str] = set()
         self._mounted: set[str] = set()
         self._resume: Resume | None = None
@@ -66,7 +77,7 @@ class Mounts:
                 self._try(volume, 0)
         if self._left(expected):
             began_ns = kubelet.sim.schedule.now_ns
-            yield first_of(self._until_mounted, timeout(kubelet, _WAIT_NS))
+            yield at_most(kubelet, _WAIT_NS, self._until_mounted)
             self._resume = None
             yield (began_ns - kubelet.sim.schedule.now_ns) % _POLL_NS
         if left := self._left(expected):
@@ -76,7 +87,7 @@ class Mounts:
     def give_up(self) -> None:
         """The pod is to be stopped."""
         self._given_up = True
-        if self._resume is not None and self._kubelet.sim.profile.stages.volume_wait_takes_context:
+        if self._resume is not None and self._sim.profile.stages.volume_wait_takes_context:
             self._resume()
 
     def _expected(self) -> list[str]:
@@ -99,10 +110,7 @@ class Mounts:
         if self._given_up:
             return
         source = next(v for v in self._pod.spec["volumes"] if v.get("name") == volume)
-        words = (
-            self._kubelet.sim.failures.words(what, self._pod, name)
-            for what, name in volume_sources(source)
-        )
+        words = (self._words(what, name) for what, name in volume_sources(source))
         error = next((each for each in words if each is not None), None)
         if error is None:
             self._trying.discard(volume)
@@ -127,7 +135,7 @@ _NO_SANDBOX = (
 )
 
 
-class Way:
+class Way(OfPod):
     """What one worker's syncs do before they start containers.
 
     Source: v1.36.2 pkg/kubelet/kubelet.go SyncPod, pkg/kubelet/kuberuntime/kuberuntime_manager.go
@@ -135,8 +143,8 @@ class Way:
     """
 
     def __init__(self, kubelet: Kubelet, pod: SimPod) -> None:
+        super().__init__(kubelet, pod)
         self.has_cgroup = False
-        self._kubelet, self._pod = kubelet, pod
         self._mounts = Mounts(kubelet, pod, partial(self._fails, "FailedMount"))
 
     def prepare(self, cause: int | None) -> Generator[int | Waiting, None, int | None]:
@@ -180,7 +188,7 @@ class Way:
         if words is not None:
             self._fails(event, f"{said}: {words}")
             return False
-        if self._kubelet.sim.runtime.sandboxes_fail():
+        if self._sim.runtime.sandboxes_fail():
             self._send(event, f"{said}: {_NO_SANDBOX}")
             return False
         self._kubelet.told.passed(self._pod, "sandbox")
@@ -190,9 +198,6 @@ class Way:
         """The pod is to be stopped, wherever it is."""
         self._mounts.give_up()
         self._kubelet.told.gone(self._pod)
-
-    def _words(self, what: Failing, name: str = "") -> str | None:
-        return self._kubelet.sim.failures.words(what, self._pod, name)
 
     def _send(self, event: str, text: str) -> None:
         self._kubelet.recorder.send(self._pod, event, text)
@@ -210,10 +215,11 @@ class Way:
 _HOUSEKEEPING_NS = 2 * NS_PER_S
 
 
-class BackOffs:
+class BackOffs(Loop):
     """What a kubelet process remembers of restarts."""
 
     def __init__(self, kubelet: Kubelet) -> None:
+        super().__init__(kubelet)
         sim = kubelet.sim
         configured = sim.setting("crashLoopBackOff") or {}
         policy = back_off_policy(
@@ -222,7 +228,6 @@ class BackOffs:
             configured.get("maxContainerRestartPeriod") or "300s",
         )
         assert policy is not None
-        self._kubelet = kubelet
         self._backoff = restart_backoff(policy, sim.profile.kuberuntime)
 
     def hold(self, pod: SimPod, container: str, exited: Instance | None) -> BackedOff | None:
@@ -231,7 +236,7 @@ class BackOffs:
         Args:
             exited: its newest instance that ended, as listed before the sync.
         """
-        now_ns, started_ns = self._kubelet.sim.schedule.now_ns, self._kubelet.started_ns
+        now_ns, started_ns = self._clock.now_ns, self._kubelet.started_ns
         # Only the last housekeeping matters: it dropped all that those before it did.
         self._backoff.gc(now_ns - (now_ns - started_ns) % _HOUSEKEEPING_NS)
         return do_back_off(
@@ -246,7 +251,7 @@ class BackOffs:
 
     def write(self, pod: SimPod, container: SimContainer, held: BackedOff) -> None:
         """Record that a start was delayed, and send its event."""
-        sim, newest = self._kubelet.sim, container.container_id
+        sim, newest = self._sim, container.container_id
         self._kubelet.recorder.spend(pod, 1)
         died, killed = sim.runtime.died.get(newest), sim.runtime.killed.get(newest)
         sim.journal.write(
@@ -267,7 +272,7 @@ _Problem = tuple[str, str]
 """Reason and message of a container that waits."""
 
 
-class Starts:
+class Starts(OfPod):
     """The starts of the containers of one pod in one kubelet process.
 
     Attributes:
@@ -279,21 +284,21 @@ class Starts:
     """
 
     def __init__(self, kubelet: Kubelet, pod: SimPod) -> None:
+        super().__init__(kubelet, pod)
         self.reasons: dict[str, _Problem] = {}
-        self._kubelet, self._pod = kubelet, pod
 
     def prepare(self, container: SimContainer) -> Generator[int, None, int]:
         """All up to the start; how many events that still sends, 0 if it cannot be."""
         name, image = container.name, self._pod.image(container.name)
-        is_told = self._kubelet.sim.failures.names_image(image)
+        is_told = self._sim.failures.names_image(image)
         events, pulls = _START_EVENTS, self._kubelet.pods.pulls
         attempt = pulls.request(self._pod, image, self._policy(container, image))
-        journal, names = self._kubelet.sim.journal, {**self._pod.identity, "container": name}
+        journal, names = self._journal, {**self._pod.identity, "container": name}
         decided = decision_of(attempt, names)
         begun = None
         if decided is not None and (decided.decision != "present" or is_told):
             begun = journal.write(decided)
-        told, wait_ns = 0, attempt.finished_ns - self._kubelet.sim.schedule.now_ns
+        told, wait_ns = 0, attempt.finished_ns - self._clock.now_ns
         if wait_ns:
             told = self._tell(container, attempt, 0)
             yield wait_ns
@@ -315,7 +320,7 @@ class Starts:
 
     def hook_failure(self, container: SimContainer) -> str | None:
         """What the post-start hook that has just been run says; None if all is well."""
-        hook = (self._spec(container).get("lifecycle") or {}).get("postStart")
+        hook = (self._pod.spec_of(container.name).get("lifecycle") or {}).get("postStart")
         words = self._words("hook", container.name) if hook else None
         if words is None:
             self._kubelet.told.passed(self._pod, "hook", container=container.name)
@@ -327,7 +332,7 @@ class Starts:
 
     def _runtime(self, container: SimContainer) -> _Problem | None:
         """Why the runtime does not have the container, or not run it."""
-        for what, name in env_sources(self._spec(container)):
+        for what, name in env_sources(self._pod.spec_of(container.name)):
             if (words := self._words(what, name)) is not None:
                 return "CreateContainerConfigError", words
         for what, reason in _BY_RUNTIME.items():
@@ -339,7 +344,7 @@ class Starts:
         """As the API server fills it in."""
         tag = image.rpartition("/")[2].partition(":")[2]
         default = "IfNotPresent" if "@" in image or tag not in ("", "latest") else "Always"
-        return str(self._spec(container).get("imagePullPolicy") or default)
+        return str(self._pod.spec_of(container.name).get("imagePullPolicy") or default)
 
     # -- what is told ----------------------------------------------------------------------
 
@@ -369,10 +374,3 @@ class Starts:
         self, reason: str, message: str, container: SimContainer, *, warns: bool = True
     ) -> None:
         self._kubelet.recorder.send(self._pod, reason, message, container.name, warns=warns)
-
-    def _words(self, what: Failing, name: str = "") -> str | None:
-        return self._kubelet.sim.failures.words(what, self._pod, name)
-
-    def _spec(self, container: SimContainer) -> dict[str, Any]:
-        lists = (self._pod.spec.get("initContainers") or (), self._pod.spec["containers"])
-        return next(c for each in lists for c in each if c["name"] == container.name)

@@ -24,7 +24,7 @@ from kubeledger.model.bodies.prober import ProbeType
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.actions import RUNTIME, actions_of, probe_spec
 from kubeledger.simulate.engine.ending import Ending, KillReason, ending_grace_s, written
-from kubeledger.simulate.engine.kubelet import Kubelet, Resume, Steps, run
+from kubeledger.simulate.engine.kubelet import Kubelet, Loop, Resume, Steps, run
 from kubeledger.simulate.engine.machine import duration_ns
 from kubeledger.simulate.engine.pleg import (
     DEADLINE,
@@ -46,7 +46,7 @@ _PERMILLE = 1000
 _PROBES: Mapping[str, ProbeType] = {LIVENESS_PROBE: "liveness", STARTUP_PROBE: "startup"}
 
 
-class PodWorker:
+class PodWorker(Loop):
     """Syncs one pod in this kubelet process.
 
     Attributes:
@@ -58,12 +58,12 @@ class PodWorker:
     """
 
     def __init__(self, kubelet: Kubelet, pleg: Pleg, pod: SimPod) -> None:
+        super().__init__(kubelet)
         self.pod = pod
         self.ending: Ending | None = None
         self.started: set[str] = set()
         self.end_recorded = False
         self.published: tuple[Instance, ...] = ()
-        self._kubelet = kubelet
         self._pleg = pleg
         self._way, self._starts = Way(kubelet, pod), Starts(kubelet, pod)
         self.busy = self._pending = False
@@ -91,7 +91,7 @@ class PodWorker:
 
     def _set_ending(self, ending: Ending) -> int | None:
         """Take note, and write down why; gives the record to continue from."""
-        sim = self._kubelet.sim
+        sim = self._sim
         self._way.leave()
         self.ending = written(sim.journal, sim.profile.lifecycle, self.pod, ending)
         return self.ending.cause
@@ -112,7 +112,7 @@ class PodWorker:
         run(self._kubelet, self._work(), self._finished)
 
     def _finished(self) -> None:
-        now_ns = self._kubelet.sim.schedule.now_ns
+        now_ns = self._clock.now_ns
         self.busy, self._last_end_ns = False, now_ns
         if self.pod.terminated:
             waiting, self._waiting = self._waiting, []
@@ -127,17 +127,17 @@ class PodWorker:
 
     def _to_tick(self, wait_ns: int) -> int:
         """The queue of syncs that are due is looked at once a second."""
-        since_ns = self._kubelet.sim.schedule.now_ns - self._kubelet.started_ns + wait_ns
+        since_ns = self._clock.now_ns - self._kubelet.started_ns + wait_ns
         return wait_ns + -since_ns % NS_PER_S
 
     def _work(self) -> Steps:
         self._retry_ns = None
         if self._last_end_ns is not None:
             # Only what was listed after the last sync shows what that did.
-            now_ns = self._kubelet.sim.schedule.now_ns
+            now_ns = self._clock.now_ns
             if self._pleg.listed_ns() <= self._last_end_ns:
                 yield self._pleg.next_relist_ns() - now_ns
-        sim, is_new = self._kubelet.sim, self.ending is None and not self._way.has_cgroup
+        sim, is_new = self._sim, self.ending is None and not self._way.has_cgroup
         waits = sim.profile.lifecycle.static_pod_waits_for_namesake
         if is_new and waits and sim.world.has_namesake(self.pod):
             self._retry_ns = RETRY_NS
@@ -261,7 +261,7 @@ class PodWorker:
         self, instance: Instance, reason: str | None, message: str, grace_s: int, cause: int | None
     ) -> int:
         """Record the kill and call the runtime; returns when the instance ends."""
-        seq = self._kubelet.sim.journal.write(
+        seq = self._journal.write(
             ContainerKilled(
                 **self.pod.identity,
                 container=instance.container,
@@ -273,13 +273,13 @@ class PodWorker:
             cause=cause,
         )
         self._kubelet.recorder.spend(self.pod, 1)
-        self._kubelet.sim.runtime.killed[instance.container_id] = End(seq, reason or "exited")
+        self._sim.runtime.killed[instance.container_id] = End(seq, reason or "exited")
         if not instance.running:
-            return self._kubelet.sim.schedule.now_ns
-        return self._kubelet.sim.runtime.stop(self.pod, instance, grace_s * NS_PER_S)
+            return self._clock.now_ns
+        return self._sim.runtime.stop(self.pod, instance, grace_s * NS_PER_S)
 
     def _start(self, container: SimContainer, exited: Instance | None) -> Steps:
-        sim = self._kubelet.sim
+        sim = self._sim
         held = self._kubelet.pods.back_offs.hold(self.pod, container.name, exited)
         container.backed_off = held is not None
         if held is not None:
@@ -305,24 +305,24 @@ class PodWorker:
         Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_container.go startContainer
         """
         yield _HOOK_NS
-        listed = self._kubelet.sim.runtime.instances(self.pod.uid)  # it may have ended meanwhile
+        listed = self._sim.runtime.instances(self.pod.uid)  # it may have ended meanwhile
         instance = next((i for i in listed if i.container_id == instance.container_id), instance)
-        shown = self._kubelet.sim.profile.stages.hook_event_has_words and words
+        shown = self._sim.profile.stages.hook_event_has_words and words
         text = shown or "PostStartHook failed"
         self._report("FailedPostStartHook", text, instance.container)
         if words is not None:
             self._starts.hook_failed(container, words)
-        facts = self._kubelet.sim.profile.lifecycle
+        facts = self._sim.profile.lifecycle
         grace_s = container_grace_s(facts, self.pod.spec.get("terminationGracePeriodSeconds"), None)
         ends_ns = self._stop(instance, "post_start_hook", "FailedPostStartHook", grace_s, None)
-        yield ends_ns - self._kubelet.sim.schedule.now_ns
+        yield ends_ns - self._clock.now_ns
         self._retry_ns = RETRY_NS
 
     def _back_off(self, container: SimContainer, held: BackedOff) -> None:
         self._kubelet.pods.back_offs.write(self.pod, container, held)
         retry_ns = RETRY_NS
-        if self._kubelet.sim.profile.kuberuntime.retried_when_back_off_ends:
-            retry_ns = min(held.until_ns - self._kubelet.sim.schedule.now_ns, self._resync_ns)
+        if self._sim.profile.kuberuntime.retried_when_back_off_ends:
+            retry_ns = min(held.until_ns - self._clock.now_ns, self._resync_ns)
         self._retry_ns = retry_ns if self._retry_ns is None else min(self._retry_ns, retry_ns)
 
     def _report(
@@ -385,7 +385,7 @@ class PodWorker:
 
     def _stop_all(self, instances: Iterable[Instance], ending: Ending, grace_s: int) -> Steps:
         """Stop containers at the same time, and wait for all."""
-        now_ns = self._kubelet.sim.schedule.now_ns
+        now_ns = self._clock.now_ns
         ends_ns = now_ns
         for instance in instances:
             text = f"Stopping container {instance.container}"
@@ -406,7 +406,7 @@ class PodWorker:
         if self.end_recorded or not self.pod.terminated:
             return
         self.end_recorded = True
-        self._kubelet.sim.journal.write(
+        self._journal.write(
             PodTerminated(**self.pod.identity),
             cause=None if self.ending is None else self.ending.cause,
         )

@@ -15,7 +15,13 @@ import msgspec
 from kubeledger.kubelet.allocation.handlers import ResizeCondition
 from kubeledger.kubelet.cgroups.pod_config import QUOTA_PERIOD_US, weight_of_shares
 from kubeledger.kubelet.imagepull.pullrecords import PulledRecord
-from kubeledger.kubelet.kube.pod import ContainerStatus, PodStatus, ResourceRequirements
+from kubeledger.kubelet.kube.pod import (
+    Container,
+    ContainerStatus,
+    PodStatus,
+    ResourceRequirements,
+    containers_of,
+)
 from kubeledger.kubelet.kube.pod import Pod as ApiPod
 from kubeledger.kubelet.kuberuntime.objects import Pod as SyncedPod
 from kubeledger.kubelet.prober.objects import Pod as ProbedPod
@@ -249,9 +255,16 @@ class SimPod(msgspec.Struct, kw_only=True):
 
     def image(self, name: str) -> str:
         """The image that its spec wants for a container."""
+        return str(self.spec_of(name).get("image", ""))
+
+    def spec_of(self, name: str) -> dict[str, Any]:
+        """A container as its spec has it."""
         lists = (self.spec.get("initContainers") or (), self.spec["containers"])
-        found = (str(c.get("image", "")) for each in lists for c in each if c["name"] == name)
-        return next(found)
+        return next(c for each in lists for c in each if c["name"] == name)
+
+    def allocated(self, name: str) -> Container:
+        """A container with what is allocated to it."""
+        return next(each for each in containers_of(self.api) if each.name == name)
 
 
 _FINAL = ("Succeeded", "Failed")

@@ -119,9 +119,7 @@ def _named(
 
 def _in(manifest: object) -> Iterator[tuple[str, str]]:
     """What a pod has that can fail, with its name."""
-    spec = manifest.get("spec") if isinstance(manifest, dict) else None
-    if not isinstance(spec, dict):
-        return
+    spec = _spec_of(manifest)
     for volume in objects(spec.get("volumes")):
         yield from volume_sources(volume)
     for claim in objects(spec.get("resourceClaims")):

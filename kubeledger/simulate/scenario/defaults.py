@@ -266,15 +266,10 @@ def _default_container(container: dict[str, Any], *, host_network: bool) -> None
 #     pkg/kubelet/apis/config/v1beta1/defaults.go SetDefaults_KubeletConfiguration
 
 _SINCE = {
-    "cpuManagerPolicyOptions": 22,
-    "failCgroupV1": 31,
-    "localStorageCapacityIsolation": 25,
-    "memoryManagerPolicy": 21,
-    "reservedMemory": 21,
-    "seccompDefault": 22,
-    "topologyManagerPolicyOptions": 26,
-    "topologyManagerScope": 20,
-}
+    "cpuManagerPolicyOptions": 22, "failCgroupV1": 31, "localStorageCapacityIsolation": 25,
+    "memoryManagerPolicy": 21, "reservedMemory": 21, "seccompDefault": 22,
+    "topologyManagerPolicyOptions": 26, "topologyManagerScope": 20,
+}  # fmt: skip
 """Fields with a flag, and the minor version of the field where that is later than 1.19."""
 
 _UNFLAGGED: dict[str, tuple[tuple[int, Any], ...]] = {

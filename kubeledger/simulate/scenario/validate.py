@@ -197,14 +197,9 @@ Groups = Sequence[tuple[int, Sequence[object]]]
 """Index of an entry of ``pods``, and its manifests."""
 
 _LISTS: dict[str, type[Model]] = {
-    "plugins": Plugin,
-    "claims": Claim,
-    "images": Image,
-    "pods": Pods,
-    "diskChanges": DiskChanges,
-    "failures": Failure,
-    "kubeletRestarts": Restart,
-}
+    "plugins": Plugin, "claims": Claim, "images": Image, "pods": Pods, "diskChanges": DiskChanges,
+    "failures": Failure, "kubeletRestarts": Restart,
+}  # fmt: skip
 _STAND_INS = {"kubeletVersion": "1.36.2", "duration": "100000h"}
 """For required values that are wrong, so that nothing else seems wrong because of them."""
 
@@ -334,14 +329,8 @@ def _note(
     at = (*path, *steps)
     if kind == FAULT:
         above = at[: len(at) - len(context["at"])]
-        problems.note(
-            (
-                at,
-                context["message"],
-                context["advice"],
-                *((*above, *other) for other in context["other"]),
-            )
-        )
+        others = ((*above, *other) for other in context["other"])
+        problems.note((at, context["message"], context["advice"], *others))
     elif kind == "missing":
         problems.add(at, "is missing", f"add `{steps[-1]}: ...`")
     elif kind == "extra_forbidden":
