@@ -228,7 +228,6 @@ _ENGINE_OPTIONS = (
         "--engine local|ray|ray=ADDRESS",
         "Where the work is done: by processes of this machine, or on Ray.",
         default="local",
-        show_default=True,
     ),
     option("--address ADDRESS", "Of a Ray cluster to join."),
     option("--workers N", "Nodes at once.  [default: one a processor]", type=click.IntRange(min=1)),
@@ -237,7 +236,6 @@ _ENGINE_OPTIONS = (
         "For a node whose worker dies, whose storage fails, or that lacks memory.",
         type=click.IntRange(min=1),
         default=3,
-        show_default=True,
     ),
     option(
         "--timeout timeout_s SECONDS",
