@@ -1,22 +1,21 @@
-"""All assemblers of a bundle: what each needs of which other, and the order in which they read."""
+"""All assemblers of a bundle: each made when it is needed, and the order in which they read."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from kubeledger.ingest.correlate.admission import AdmissionAssembler
-from kubeledger.ingest.correlate.assembler import Assembler, Entry, reads
+from kubeledger.ingest.correlate.assembler import Assembler, Declared, ItemHandler, reads
 from kubeledger.ingest.correlate.assignments import CpuAssembler, MemoryAssembler
 from kubeledger.ingest.correlate.cgroups import CgroupAssembler
-from kubeledger.ingest.correlate.container_names import ContainerNames
 from kubeledger.ingest.correlate.containers import ContainerEventsAssembler
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.devices import DeviceAssembler
+from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.error_lines import ErrorsAssembler
 from kubeledger.ingest.correlate.evictions import EvictionsAssembler
-from kubeledger.ingest.correlate.holdback import Holdback
 from kubeledger.ingest.correlate.images import ImageAssembler
 from kubeledger.ingest.correlate.kills import KillsAssembler
 from kubeledger.ingest.correlate.lifecycle import EndingsAssembler, LifecycleAssembler
@@ -26,7 +25,7 @@ from kubeledger.ingest.correlate.preemption import PreemptionAssembler
 from kubeledger.ingest.correlate.pulls import PullsAssembler
 from kubeledger.ingest.correlate.readings import ReadingsAssembler
 from kubeledger.ingest.correlate.reasons import ReasonAssembler
-from kubeledger.ingest.correlate.registers import Admissions, Containers, Pods, Registers, SyncLoop
+from kubeledger.ingest.correlate.registers import Registers
 from kubeledger.ingest.correlate.resizes import ResizesAssembler
 from kubeledger.ingest.correlate.stages import StagesAssembler
 from kubeledger.ingest.correlate.state_files import ClaimsAssembler, PodsStateAssembler
@@ -34,8 +33,9 @@ from kubeledger.ingest.correlate.topology import TopologyAssembler
 from kubeledger.ingest.correlate.troubles import ShutdownAssembler, TroublesAssembler
 from kubeledger.ingest.derive.probes import ProbesAssembler
 from kubeledger.ingest.derive.tick_grid import LostLinesAssembler
+from kubeledger.ingest.klog.router import LineHandler
 from kubeledger.ingest.planning.plan import KubeletVersion
-from kubeledger.ingest.sources.items import Fact, Facts, LogLine
+from kubeledger.ingest.sources.items import Fact, Facts, Item, LogLine
 from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.units import NS_PER_S
 
@@ -63,15 +63,9 @@ class StartAssembler(Assembler):
     """
 
     def __init__(
-        self,
-        context: BundleContext,
-        version_at: Callable[[LogLine], KubeletVersion],
-        oom: OomAssembler,
-        endings: EndingsAssembler,
+        self, registers: Registers, version_at: Callable[[LogLine], KubeletVersion]
     ) -> None:
-        super().__init__(context)
-        self._oom = oom
-        self._endings = endings
+        super().__init__(registers)
         self._version_at = version_at
         self._started = False
         self._pid: int | None = None
@@ -121,81 +115,112 @@ class StartAssembler(Assembler):
         # A process whose begin is not in the log has logged its version: the next one logged
         # is another's.
         self._started, self._pid, self._versioned = True, line.pid, not from_start
-        oom, endings = self._oom, self._endings
-        before = [*oom.queue.release(line.ts_ns), *endings.queue.release(line.ts_ns)]
-        cause = oom.kubelet_killed or endings.kubelet_exit
-        endings.kubelet_exit = oom.kubelet_killed = None
+        loop, oom = self.registers.sync_loop, self.registers.made.get(OomAssembler)
+        queues = (*([] if oom is None else [oom.queue]), self.registers.queue)
+        before = [fact for queue in queues for fact in queue.release(line.ts_ns)]
+        cause, loop.killed, loop.exited = loop.killed or loop.exited, None, None
         return (*before, Fact(line.ts_ns, body, (line.evidence,), cause=cause))
 
 
-class Assemblers(NamedTuple):
-    """Of one bundle.
+IN_ORDER: tuple[type[Assembler], ...] = (
+    StartAssembler,
+    # of the node
+    NodeAssembler,
+    ConditionsAssembler,
+    TroublesAssembler,
+    ShutdownAssembler,
+    LostLinesAssembler,
+    CgroupAssembler,
+    CpuAssembler,
+    MemoryAssembler,
+    DeviceAssembler,
+    ClaimsAssembler,
+    PodsStateAssembler,
+    TopologyAssembler,
+    ImageAssembler,
+    ReadingsAssembler,
+    # of pods
+    PreemptionAssembler,
+    AdmissionAssembler,
+    ContainerEventsAssembler,
+    EndingsAssembler,
+    EvictionsAssembler,
+    KillsAssembler,
+    LifecycleAssembler,
+    ResizesAssembler,
+    ProbesAssembler,
+    PullsAssembler,
+    StagesAssembler,
+    OomAssembler,
+    ReasonAssembler,
+    ErrorsAssembler,
+)
+"""The order in which each line and each document is given to them.
+
+Of two facts of one instant the one of the earlier assembler is recorded first.
+"""
+
+
+class Assemblers:
+    """Of one bundle; each is made when something comes that it reads.
 
     Attributes:
-        starts: separates the kubelet processes; the first of ``in_order``.
-        errors: is given each line of severity W, E or F when the others have read it.
-        stages: is given each line that was cut before what they need of it.
-        in_order: all, in the order in which each line and each document is given to them. Of
-            two facts of one instant the one of the earlier assembler is recorded first.
+        registers: what they share.
     """
 
-    starts: StartAssembler
-    errors: ErrorsAssembler
-    stages: StagesAssembler
-    in_order: tuple[Assembler, ...]
+    def __init__(
+        self, context: BundleContext, version_at: Callable[[LogLine], KubeletVersion]
+    ) -> None:
+        """``version_at``: the version of the kubelet that wrote a line."""
+        self.registers = Registers(context)
+        self.registers.made[StartAssembler] = StartAssembler(self.registers, version_at)
 
+    def made(self) -> Iterator[Assembler]:
+        """Those that something has come for, in their order."""
+        made = self.registers.made
+        return (made[kind] for kind in IN_ORDER if kind in made)
 
-def assemblers_of(
-    context: BundleContext, version_at: Callable[[LogLine], KubeletVersion]
-) -> Assemblers:
-    """Make all assemblers; ``version_at``: the version of the kubelet that wrote a line.
+    def of_lines(self) -> dict[str, list[LineHandler]]:
+        """Message -> what its lines are given to."""
+        found: dict[str, list[LineHandler]] = {}
+        for kind in IN_ORDER:
+            for each in kind.declared("reads"):
+                heard = found.setdefault(each.what, [])
+                heard.append(partial(self._first_line, heard, len(heard), kind, each))
+        return found
 
-    The registers (pods, the sync loop, containers, admissions under way) come first. Each has one
-    assembler that keeps it, and containers two: their events, and kills, which name them, too.
-    """
-    registers = Registers(Holdback(), Pods(context), SyncLoop(), Containers(), Admissions())
-    _, pods, sync_loop, containers, _ = registers
+    def of_items(self) -> dict[type, list[ItemHandler]]:
+        """Type -> what its items are given to."""
+        found: dict[type, list[ItemHandler]] = {}
+        for kind in IN_ORDER:
+            for each in kind.declared("takes"):
+                heard = found.setdefault(each.what, [])
+                heard.append(partial(self._first_item, heard, len(heard), kind, each))
+        return found
 
-    cpus, memory, images = CpuAssembler(context), MemoryAssembler(context), ImageAssembler(context)
-    oom = OomAssembler(context, sync_loop)
-    preemption = PreemptionAssembler(context, registers)
-    evictions = EvictionsAssembler(context, registers)
-    endings = EndingsAssembler(context, registers, preemption, evictions, (cpus, memory))
-    names = ContainerNames(context, registers, preemption, evictions)
-    probes = ProbesAssembler(context, registers)
-    starts = StartAssembler(context, version_at, oom, endings)
-    stages = StagesAssembler(context, registers)
-    states = PodsStateAssembler(context)
+    def _first_line(
+        self,
+        heard: list[LineHandler],
+        place: int,
+        kind: type[Assembler],
+        declared: Declared,
+        line: LogLine,
+    ) -> Facts | None:
+        """The first line of a message: what it ends, or tells of time, nobody has said yet."""
+        registers = self.registers
+        if kind not in registers.made and not declared.is_read(line):
+            due = kind.shares_queue and not declared.only_ends
+            return registers.queue.release(line.ts_ns) if due else ()
+        heard[place] = registers.assembler(kind).of_line(declared)
+        return heard[place](line)
 
-    of_node = (
-        NodeAssembler(context),
-        ConditionsAssembler(context),
-        TroublesAssembler(context),
-        ShutdownAssembler(context),
-        LostLinesAssembler(context),
-        CgroupAssembler(context, containers),
-        cpus,
-        memory,
-        DeviceAssembler(context, pods, sync_loop),
-        ClaimsAssembler(context, pods),
-        states,
-        TopologyAssembler(context),
-        images,
-        ReadingsAssembler(context),
-    )
-    of_pods = (
-        preemption,
-        AdmissionAssembler(context, registers, preemption, evictions),
-        ContainerEventsAssembler(context, registers, names, oom),
-        endings,
-        evictions,
-        KillsAssembler(context, registers, preemption, evictions, endings, probes.failures),
-        LifecycleAssembler(context, registers),
-        ResizesAssembler(context, registers, states),
-        probes,
-        PullsAssembler(context, registers),
-        stages,
-    )
-    reasons, errors = ReasonAssembler(context, images.removed), ErrorsAssembler(context)
-    in_order = (starts, *of_node, *of_pods, oom, reasons, errors)
-    return Assemblers(starts, errors, stages, in_order)
+    def _first_item(
+        self,
+        heard: list[ItemHandler],
+        place: int,
+        kind: type[Assembler],
+        declared: Declared,
+        item: Item,
+    ) -> Facts:
+        heard[place] = self.registers.assembler(kind).of_item(declared)
+        return heard[place](item)

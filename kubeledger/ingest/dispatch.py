@@ -11,9 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kubeledger.ingest.assemblers import Assemblers, assemblers_of
-from kubeledger.ingest.correlate.assembler import ItemHandler
+from kubeledger.ingest.assemblers import Assemblers, StartAssembler
 from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.error_lines import ErrorsAssembler
+from kubeledger.ingest.correlate.node import NodeAssembler
+from kubeledger.ingest.correlate.stages import StagesAssembler
 from kubeledger.ingest.counters import CounterCheck
 from kubeledger.ingest.klog.account import (
     Account,
@@ -50,15 +52,16 @@ class Sequencer:
     """
 
     def __init__(
-        self, waiting_since: Sequence[Callable[[], int | None]], held: Sequence[Held] = ()
+        self, waiting_since: list[Callable[[], int | None]], held: Sequence[Held] = ()
     ) -> None:
         """Begin with nothing, or with facts that waited in another one.
 
         Args:
-            waiting_since: asks each assembler for the time of the oldest fact it holds.
+            waiting_since: asks each assembler for the time of the oldest fact it holds; more may
+                come.
             held: what another one held.
         """
-        self._waiting_since = list(waiting_since)
+        self._waiting_since = waiting_since
         self._heap: list[Held] = sorted(held)
         self._orders = {id(fact): order for order, _, fact in held}
         self._arrived = max((arrived for _, arrived, _ in held), default=0)
@@ -156,7 +159,7 @@ class DispatcherState(NamedTuple):
     @property
     def context(self) -> BundleContext:
         """What all assemblers share."""
-        return self.assemblers.starts.context
+        return self.assemblers.registers.context
 
 
 class Dispatcher:
@@ -183,15 +186,12 @@ class Dispatcher:
         until_ns = plan.context.logged_until_ns
         self.counters = CounterCheck(until_ns) if state is None else state.counters
         self.counters.logged_until_ns = until_ns
-        self._made = state.assemblers if state else assemblers_of(plan.context, plan.version_at)
-        self._starts, self._errors, self._stages, self._assemblers = self._made
-        self.router = router(self._assemblers)
-        queues = {id(each.queue): each.asks_since for each in self._assemblers}
-        self._sequencer = Sequencer(list(queues.values()), () if state is None else state.held)
-        self._handlers: dict[type, list[ItemHandler]] = {}
-        for assembler in self._assemblers:
-            for kind, handler in assembler.items().items():
-                self._handlers.setdefault(kind, []).append(handler)
+        self._made = state.assemblers if state else Assemblers(plan.context, plan.version_at)
+        registers = self._registers = self._made.registers
+        self._starts = registers.assembler(StartAssembler)
+        self._errors = registers.assembler(ErrorsAssembler)
+        self.router, self._handlers = router(self._made.of_lines()), self._made.of_items()
+        self._sequencer = Sequencer(registers.askers, () if state is None else state.held)
 
     @property
     def state(self) -> DispatcherState:
@@ -221,7 +221,7 @@ class Dispatcher:
     def pass_time(self, now_ns: int) -> Iterator[Fact]:
         """Nothing came until ``now_ns``: what was waiting for more has waited long enough."""
         self.last_ns = max(self.last_ns, now_ns)
-        for assembler in self._assemblers:
+        for assembler in self._made.made():
             self._sequencer.put(assembler.pass_time(now_ns))
         yield from self._sequencer.release(now_ns, _PATIENCE_NS)
 
@@ -229,7 +229,7 @@ class Dispatcher:
         """All facts that still wait: the bundle ends at ``last_ns``."""
         # What is counted ends with the last thing read: the bundle may hold other nodes' lines.
         self._errors.end(self.last_ns)
-        for assembler in self._assemblers:
+        for assembler in self._made.made():
             self._sequencer.put(assembler.finish(last_ns))
         for account in self._accounts.values():  # lines that were refused after their log was read
             self._sequencer.put(account.drain(last_ns))
@@ -251,8 +251,7 @@ class Dispatcher:
         facts = [*self._starts.new_process(line)]
         started = facts[-1].body if facts else None
         if isinstance(started, KubeletStarted) and not started.from_start:
-            for each in self._assemblers:
-                facts += each.goes_on(line)
+            facts += self._registers.assembler(NodeAssembler).goes_on(line)
         return facts
 
     def _entry(self, entry: LogEntry) -> Facts:
@@ -272,7 +271,7 @@ class Dispatcher:
                 if found:
                     facts += found
             except CutLineError:
-                if (found := self._stages.read_cut(line)) is None:
+                if (found := self._read_cut(line)) is None:
                     found = [*self._not_understood(line)]
                 facts += found
                 break
@@ -283,6 +282,9 @@ class Dispatcher:
                 facts.append(finding_fact(finding, line.ts_ns, line.evidence))
                 break
         return facts
+
+    def _read_cut(self, line: LogLine) -> Facts | None:
+        return self._registers.assembler(StagesAssembler).read_cut(line)
 
     def _not_understood(self, line: LogLine, why: str = "") -> Iterator[Fact]:
         """A line of a known message that is damaged, or lacks a key: the import goes on."""

@@ -227,7 +227,7 @@ class SnapshotStore:
 
 @cache
 def modules_version(rooms: tuple[str, ...]) -> str:
-    """Digest of the version and of the modules of some rooms, by their sizes and times.
+    """Digest of the version and of the modules and tables of some rooms, by their sizes and times.
 
     What they made is theirs alone: a change of any gives another; so may a copy of the program
     elsewhere.
@@ -245,7 +245,7 @@ def _modules(directory: Path) -> Iterator[tuple[str, int, int]]:
         for entry in entries:
             if entry.is_dir() and entry.name != "__pycache__":
                 yield from _modules(Path(entry.path))
-            elif entry.name.endswith(".py"):
+            elif entry.name.endswith((".py", ".txt")):
                 status = entry.stat()
                 yield entry.path, status.st_size, status.st_mtime_ns
 

@@ -104,11 +104,14 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     rule: str = ""
 
 
-def judge(rulings: Sequence[Ruling], *, cut: str | None = None) -> Judgement:
+def judge(
+    rulings: Sequence[Ruling], *, unknown: Iterable[str] = (), cut: str | None = None
+) -> Judgement:
     """Judge a decision by what is decided in each world, the most likely first.
 
     Args:
         rulings: (n,) one a world, n >= 1.
+        unknown: (m,) phrases: in a world with one of these the decision is allowed, too.
         cut: what is not known of worlds that were left out; None when these are all.
 
     Raises:
@@ -116,6 +119,7 @@ def judge(rulings: Sequence[Ruling], *, cut: str | None = None) -> Judgement:
     """
     if not rulings:
         raise ValueError("a decision is judged in at least one world")
+    rulings = [*rulings, *(Ruling(allowed=True, why="", assumes=(each,)) for each in unknown)]
     allowing = [ruling for ruling in rulings if ruling.allowed]
     denying = [ruling for ruling in rulings if not ruling.allowed]
     first = (denying or allowing)[0]
@@ -149,20 +153,15 @@ def same(
     rule: str = "",
 ) -> Judgement:
     """Judge a decision on which all worlds agree; arguments as in :class:`Ruling`."""
-    seqs = tuple(inputs)
-    ruling = Ruling(
-        allowed=allowed, why=why, expected=expected, inputs=seqs, certain=certain, rule=rule
-    )
-    return judge([ruling])
+    return Judgement(
+        verdict="match" if allowed else "impossible", why=why, expected=expected,
+        inputs=tuple(dict.fromkeys(inputs)), certain=certain and not allowed, rule=rule,
+    )  # fmt: skip
 
 
 def open_to(assumes: str, *, denied: str, inputs: Sequence[int] = ()) -> Judgement:
     """Judge a decision that is ``denied`` but in worlds in which something unknown holds."""
-    rulings = (
-        Ruling(allowed=False, why=denied, inputs=tuple(inputs)),
-        Ruling(allowed=True, why="", assumes=(assumes,)),
-    )
-    return judge(rulings)
+    return judge([Ruling(allowed=False, why=denied, inputs=tuple(inputs))], unknown=[assumes])
 
 
 def lacks(missing: Sequence[str]) -> Judgement:
@@ -220,6 +219,11 @@ class Belief(Generic[S]):
         self._most = most
         self.worlds: tuple[World[S], ...] = ()
         self._set(worlds)
+
+    @property
+    def states(self) -> list[S]:
+        """Of all worlds."""
+        return [world.state for world in self.worlds]
 
     def step(self, step: Callable[[S], Iterable[S]]) -> bool:
         """Step every world by a record.

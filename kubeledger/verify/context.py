@@ -21,7 +21,7 @@ from kubeledger.verify.evidence.pods import ListedInstances, PodRegister
 from kubeledger.verify.evidence.processes import Process
 from kubeledger.verify.evidence.timeline import Timeline
 from kubeledger.verify.evidence.times import Times
-from kubeledger.verify.finding import Contradiction, Fields, Finding, PendingFindings, Side, Verdict
+from kubeledger.verify.finding import Contradiction, Fields, Finding, PendingFindings, Side
 from kubeledger.verify.variant import RECORDED, Settings, Variant, profile_of
 
 if TYPE_CHECKING:
@@ -272,6 +272,10 @@ class VerifyContext:
         if verdict == "impossible" and (asked := sorted(self.settings.asked)):
             verdict, expected, missing = "unverifiable", None, (*missing, *asked)
             why = f"{why} (but a file alone shows {', '.join(asked)}, and may be of another time)"
+        # That a pod was synced shows that it was admitted: only the line is missing. That this
+        # agrees proves nothing; that it cannot be does.
+        shown = isinstance(record.body, PodAdmitted) and verdict == "impossible"
+        is_inferred = getattr(record.body, "inferred", False) and not shown
         self.pending.find(
             Finding(
                 seq=record.seq,
@@ -286,7 +290,7 @@ class VerifyContext:
                 rule=rule,
                 inputs=tuple(dict.fromkeys(filter(None, inputs))),
                 about=dict(about or {}),
-                inferred=_is_inferred(record.body, verdict),
+                inferred=is_inferred,
                 **_place(record, place),
             )
         )
@@ -354,21 +358,9 @@ class VerifyContext:
         self.pending.add(Contradiction(ts_ns=ts_ns, subject=subject, why=why, sides=said))
 
 
-def _is_inferred(body: Body, verdict: Verdict) -> bool:
-    """Whether a verdict is about what an import made up.
-
-    That a pod was synced shows that it was admitted: only the line is missing. That this agrees
-    proves nothing; that it cannot be does.
-    """
-    shown = isinstance(body, PodAdmitted) and verdict == "impossible"
-    return getattr(body, "inferred", False) and not shown
-
-
 def _place(record: Record, piece: Evidence | None = None) -> dict[str, Any]:
-    for found in (piece, *record.evidence[:1]):
-        if found is not None:
-            return {"file": found.file, "line": found.line}
-    return {}
+    found = piece or next(iter(record.evidence), None)
+    return {} if found is None else {"file": found.file, "line": found.line}
 
 
 # The frame of a verifier: which records it wants to see, and when.

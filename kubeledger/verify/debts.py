@@ -115,14 +115,12 @@ class Debts:
         if self._line_ns >= end_ns:
             end_ns = min(end_ns, self._coverage.last_line_ns)  # the log goes on in any case
         whole = end_ns < start_ns or self._coverage.missing(start_ns, end_ns) is None
-        if whole and debt.shown_by in self._logged and self._is_logged(debt.subject):
+        # Lines stand in the log that a filter by another pod would have held back.
+        whose, *names = debt.subject.split("/")
+        of_any = whose not in _OF_PODS or "/".join(names[:2]) in self._pods
+        is_logged = debt.shown_by in self._logged and (of_any or not self._coverage.is_of_log)
+        if whole and is_logged:
             self._convict(debt)
-
-    def _is_logged(self, subject: str) -> bool:
-        """Whether lines stand in the log that a filter by another pod would have held back."""
-        whose, _, name = subject.partition("/")
-        pod = "/".join(name.split("/")[:2])
-        return not self._coverage.is_of_log or whose not in _OF_PODS or pod in self._pods
 
     def owe(self, key: Key, debt: Debt) -> None:
         """Owe something; what is owed under that key already stays as it is."""
@@ -139,18 +137,20 @@ class Debts:
         """What was owed under a key was done; None where nothing was owed."""
         return self._owed.pop(key, None)
 
+    def _under(self, whole: Key) -> list[Key]:
+        return [key for key in self._owed if key[: len(whole)] == whole]
+
     def fall_due(self, *whole: str, now_ns: int) -> None:
         """What is owed under a key's beginning had to be paid by now."""
-        for key in [key for key in self._owed if key[: len(whole)] == whole]:
+        for key in self._under(whole):
             self.call(replace(self._owed.pop(key), due_ns=now_ns))
 
     def void(self, *whole: str) -> None:
         """Nothing under a key's beginning is owed any more."""
-        for key in [key for key in self._owed if key[: len(whole)] == whole]:
+        for key in self._under(whole):
             del self._owed[key]
 
     def defer(self, *whole: str, due_ns: int) -> None:
         """What is owed under a key's beginning is due no earlier than that."""
-        for key, debt in self._owed.items():
-            if key[: len(whole)] == whole:
-                debt.due_ns = max(debt.due_ns, due_ns)
+        for debt in map(self._owed.__getitem__, self._under(whole)):
+            debt.due_ns = max(debt.due_ns, due_ns)

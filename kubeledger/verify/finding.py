@@ -16,7 +16,7 @@ Reader = Callable[[Collection[str] | None], Iterator[Record]]
 argument) only those of some kinds, then in any order."""
 
 
-class BasedReader:
+class BasedReader(NamedTuple):
     """A reader of records that follow on a state, for those before them were dropped.
 
     Attributes:
@@ -25,12 +25,9 @@ class BasedReader:
         state: gives a new copy of the state at each call; it holds what is carried already.
     """
 
-    def __init__(
-        self, read: Reader, carried: Sequence[Record], state: Callable[[], NodeState]
-    ) -> None:
-        self.read = read
-        self.carried = carried
-        self.state = state
+    read: Reader
+    carried: Sequence[Record]
+    state: Callable[[], NodeState]
 
     def __call__(self, kinds: Collection[str] | None) -> Iterator[Record]:
         if kinds is not None:

@@ -28,12 +28,26 @@ class _Change(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str
     pod: str
 
-    def concerns(self, body: PodListed) -> bool:
+    def concerns(self, namespace: str, pod: str) -> bool:
         """Whether it is about this pod."""
-        return fnmatchcase(body.namespace, self.namespace) and fnmatchcase(body.pod, self.pod)
+        return fnmatchcase(namespace, self.namespace) and fnmatchcase(pod, self.pod)
 
 
-class ResourceChange(_Change, frozen=True, kw_only=True):
+class _ContainerChange(_Change, frozen=True, kw_only=True):
+    """Something of containers that would be another."""
+
+    container: str
+
+    def means(self, body: PodListed, container: dict[str, Any]) -> bool:
+        """Whether it is about this container of that pod."""
+        return self.is_of(body.namespace, body.pod, str(container.get("name") or ""))
+
+    def is_of(self, namespace: str, pod: str, container: str) -> bool:
+        """The same by its name."""
+        return self.concerns(namespace, pod) and fnmatchcase(container, self.container)
+
+
+class ResourceChange(_ContainerChange, frozen=True, kw_only=True):
     """What a container would ask for instead.
 
     Attributes:
@@ -41,15 +55,9 @@ class ResourceChange(_Change, frozen=True, kw_only=True):
         amount: a quantity; None: nothing is asked for.
     """
 
-    container: str
     part: Literal["limits", "requests"]
     resource: str
     amount: str | None
-
-    def means(self, body: PodListed, container: dict[str, Any]) -> bool:
-        """Whether it is about this container of that pod."""
-        name = str(container.get("name", ""))
-        return self.concerns(body) and fnmatchcase(name, self.container)
 
     def apply(self, body: PodListed, container: dict[str, Any]) -> dict[str, Any]:
         """A container of a spec, changed if it is meant."""
@@ -67,36 +75,23 @@ class ResourceChange(_Change, frozen=True, kw_only=True):
         return {**container, "resources": resources}
 
 
-class ProbeChange(msgspec.Struct, frozen=True, kw_only=True):
+class ProbeChange(_ContainerChange, frozen=True, kw_only=True):
     """What a container's probe would ask for instead.
 
     Attributes:
-        namespace, pod, container: which one; ``*`` stands for any characters.
         probe_type: which of its probes.
         field: of the probe, as the API names it.
         value: an integer; seconds for all but the thresholds.
     """
 
-    namespace: str
-    pod: str
-    container: str
     probe_type: ProbeType
     field: str
     value: int
 
-    def concerns(self, namespace: str, pod: str, container: str) -> bool:
-        """Whether it is about this container."""
-        return (
-            fnmatchcase(namespace, self.namespace)
-            and fnmatchcase(pod, self.pod)
-            and fnmatchcase(container, self.container)
-        )
-
     def means(self, body: PodListed, container: dict[str, Any]) -> bool:
         """Whether it is about a probe that this container of that pod has."""
-        name = container.get("name") or ""
         has_probe = isinstance(container.get(_OF_PROBE[self.probe_type]), dict)
-        return has_probe and self.concerns(body.namespace, body.pod, name)
+        return has_probe and super().means(body, container)
 
     def apply(self, body: PodListed, container: dict[str, Any]) -> dict[str, Any]:
         """A container of a spec, changed where the grace period of its probe is meant.
@@ -160,7 +155,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
                        if isinstance(spec.get(key), list)}  # fmt: skip
             spec = {**spec, **changed}
         for field in self.pod_fields:
-            if field.concerns(body):
+            if field.concerns(body.namespace, body.pod):
                 spec = {**spec, field.field: field.value}
         if spec == body.spec:
             return record

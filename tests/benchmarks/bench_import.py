@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 
 from kubeledger.ingest.api import ImportReport, import_sources
-from kubeledger.ingest.assemblers import assemblers_of
+from kubeledger.ingest.assemblers import Assemblers
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.klog.account import Account
 from kubeledger.ingest.klog.reader import KlogReader
@@ -39,7 +39,7 @@ def read_only(log: Path) -> None:
     """Read the log as the import does, without assemblers at work and without a ledger."""
     context = BundleContext(node="node")
     version = KubeletVersion(None, None)
-    routes = router(assemblers_of(context, lambda _: version).in_order)
+    routes = router(Assemblers(context, lambda _: version).of_lines())
     source = SourceFile(log.name, log)
     for _ in KlogReader(Account(log.name), routes, Clock(2026)).read(source.chunks()):
         pass

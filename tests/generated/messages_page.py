@@ -12,10 +12,11 @@ from kubeledger.ingest.messages.noise import NOISE
 
 _HEAD = """# Messages of the kubelet
 
-Generated from the tables in `kubeledger/ingest/messages/`: do not edit. Structured lines are known
-by their whole message; free text by the caller's file and its words, in which `{key}` stands for a
-value. Lines of old kubelets, and messages whose words changed, are *read as* another message, with
-its keys. To teach the importer a new message add one row: see `kubeledger/ingest/klog/rows.py`.
+Generated from the tables in `kubeledger/ingest/messages/tables/`: do not edit. Structured lines are
+known by their whole message; free text by the caller's file and its words, in which `{key}` stands
+for a value. Lines of old kubelets, and messages whose words changed, are *read as* another message,
+with its keys. To teach the importer a new message add one line, as `kubeledger/ingest/klog/rows.py`
+says.
 
 *Logged by*: minor versions, as far as their sources show; empty where it is not known.
 """

@@ -1,13 +1,13 @@
 """Feed an assembler with klog text lines and items, as the pipeline would."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
-from kubeledger.ingest.correlate.assembler import Assembler
+from kubeledger.ingest.correlate.assembler import Assembler, ItemHandler
 from kubeledger.ingest.klog.account import LogEntry
 from kubeledger.ingest.klog.router import Handled, LineHandler, Router, Verdict
 from kubeledger.ingest.klog.values import split_structured, text_values
@@ -76,9 +76,23 @@ def at(clock: str) -> int:
     return parse_ts(f"2026-11-21T{clock}Z")
 
 
+def listening(*assemblers: Assembler) -> dict[str, list[LineHandler]]:
+    """Message -> the handlers of assemblers, in their order."""
+    found: dict[str, list[LineHandler]] = {}
+    for assembler in assemblers:
+        for each in assembler.declared("reads"):
+            found.setdefault(each.what, []).append(assembler.of_line(each))
+    return found
+
+
+def items_of(assembler: Assembler) -> dict[type, ItemHandler]:
+    """Type of an item -> handler."""
+    return {each.what: assembler.of_item(each) for each in assembler.declared("takes")}
+
+
 def feed(assembler: Assembler, stream: Iterable[Item]) -> list[Fact]:
     """All facts, in the order of their emission; checks that lines are asked for and ordered."""
-    routes, items = router([assembler]), assembler.items()
+    routes, items = router(listening(assembler)), items_of(assembler)
     facts: list[Fact] = []
     ordered = sorted(stream, key=lambda piece: piece.ts_ns)
     for piece in ordered:
@@ -93,7 +107,7 @@ def feed(assembler: Assembler, stream: Iterable[Item]) -> list[Fact]:
     return facts
 
 
-def hear(routes: Router, line: LogLine) -> tuple[LogLine, tuple[LineHandler, ...]] | None:
+def hear(routes: Router, line: LogLine) -> tuple[LogLine, Sequence[LineHandler]] | None:
     """A line as the reader hands it on, and who asked for it; None where nobody knows it."""
     line = msgspec.structs.replace(line)
     if line.values is not None:

@@ -9,12 +9,13 @@ from kubeledger.ingest.klog.reader import KlogReader
 from kubeledger.ingest.klog.stamps import Clock
 from kubeledger.ingest.messages.catalogue import router
 from kubeledger.ingest.sources.items import Fact, Item
+from tests.ingest.feeding import items_of, listening
 
 YEAR = 2026
 
 
 def feed_log(assembler: Assembler, text: str) -> list[Fact]:
-    reader = KlogReader(Account("kubelet.log"), router([assembler]), Clock(YEAR))
+    reader = KlogReader(Account("kubelet.log"), router(listening(assembler)), Clock(YEAR))
     facts: list[Fact] = []
     for output in reader.read(iter([text.encode()])):
         if isinstance(output, LogEntry):
@@ -25,14 +26,14 @@ def feed_log(assembler: Assembler, text: str) -> list[Fact]:
 
 def not_understood(assembler: Assembler, text: str) -> int:
     """Lines of a log that neither the assembler nor the noise tables know."""
-    reader = KlogReader(Account("kubelet.log"), router([assembler]), Clock(YEAR))
+    reader = KlogReader(Account("kubelet.log"), router(listening(assembler)), Clock(YEAR))
     list(reader.read(iter([text.encode()])))
     return reader.account.not_understood
 
 
 def feed_items(assembler: Assembler, items: Iterable[Item]) -> list[Fact]:
     """Facts that the assembler makes of items other than log lines."""
-    handlers = assembler.items()
+    handlers = items_of(assembler)
     return [fact for item in items for fact in handlers[type(item)](item) or ()]
 
 

@@ -9,19 +9,18 @@ from typing import Any, Literal
 
 import msgspec
 
-from kubeledger.ingest.assemblers import assemblers_of
+from kubeledger.ingest.assemblers import IN_ORDER
 from kubeledger.ingest.correlate.assembler import Assembler
 from kubeledger.ingest.correlate.assignments import CpuAssembler, MemoryAssembler
 from kubeledger.ingest.correlate.context import BundleContext, KnownPod
-from kubeledger.ingest.correlate.lifecycle import LifecycleAssembler
 from kubeledger.ingest.correlate.pulls import PullsAssembler
+from kubeledger.ingest.correlate.registers import Registers
 from kubeledger.ingest.correlate.stages import StagesAssembler
 from kubeledger.ingest.correlate.state_files import PodsStateAssembler
 from kubeledger.ingest.messages.catalogue import router
-from kubeledger.ingest.planning.plan import KubeletVersion
 from kubeledger.ingest.sources.items import ApiEvent, Fact, LogLine, PodList, PodsState
 from kubeledger.model.record import Body, Evidence
-from tests.ingest.feeding import at, hear, log_line
+from tests.ingest.feeding import at, hear, items_of, listening, log_line
 
 _HEADER = re.compile(r"[IWEF]\d{4} ")
 
@@ -94,7 +93,7 @@ def ingest_lines(
     """
     text = log if isinstance(log, str) else "\n".join(log) + "\n"
     assemblers = _of_pods(context)
-    routes = router(assemblers)
+    routes = router(listening(*assemblers))
     waiting = sorted(lists, key=lambda item: item.ts_ns)
     facts: list[Fact] = []
     last_ns = 0
@@ -115,11 +114,10 @@ def ingest_lines(
 
 def _of_pods(context: BundleContext) -> list[Assembler]:
     """The assemblers about pods, and the managers whose refusals end a kubelet."""
-    version = KubeletVersion(context.kubelet_version, None, None)
-    made = assemblers_of(context, lambda _: version).in_order
-    (lifecycle,) = (each for each in made if isinstance(each, LifecycleAssembler))
+    registers = Registers(context)
     others = (CpuAssembler, MemoryAssembler, PodsStateAssembler, PullsAssembler, StagesAssembler)
-    return [each for each in made if each.queue is lifecycle.queue or isinstance(each, others)]
+    kinds = [kind for kind in IN_ORDER if kind.shares_queue or kind in others]
+    return [registers.assembler(kind) for kind in kinds]
 
 
 def _entries(text: str) -> Iterator[LogLine]:
@@ -139,7 +137,7 @@ def _entries(text: str) -> Iterator[LogLine]:
 
 def _list(assemblers: Sequence[Assembler], item: Shown, facts: list[Fact]) -> None:
     for assembler in assemblers:
-        handler = assembler.items().get(type(item))
+        handler = items_of(assembler).get(type(item))
         if handler is not None:
             _number(facts, handler(item))
 

@@ -3,12 +3,13 @@
 import msgspec
 import pytest
 
-from kubeledger.ingest.assemblers import assemblers_of
+from kubeledger.ingest.assemblers import StartAssembler
 from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.registers import Registers
 from kubeledger.ingest.planning.plan import KubeletVersion
 from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.units import NS_PER_S
-from tests.ingest.feeding import lines
+from tests.ingest.feeding import lines, listening
 
 
 @pytest.mark.parametrize(
@@ -29,7 +30,7 @@ from tests.ingest.feeding import lines
 def test_whether_a_log_holds_the_start(line: str, from_start: bool) -> None:
     """A log that was cut begins with any line."""
     version = KubeletVersion(version="1.36.2", source="log", text="v1.36.2")
-    assembler = assemblers_of(BundleContext(node="n"), lambda _: version).starts
+    assembler = StartAssembler(Registers(BundleContext(node="n")), lambda _: version)
     (fact,) = assembler.new_process(lines(line)[0])
     assert isinstance(fact.body, KubeletStarted)
     assert fact.body.from_start is from_start
@@ -52,7 +53,7 @@ def test_what_stands_right_before_the_version_is_of_the_start(
     line = msgspec.structs.replace(lines("server.go Hello")[0], pid=pid)
     at = line.ts_ns + (NS_PER_S // 10 if soon else NS_PER_S)
     version = KubeletVersion("1.36.2", "log", "v1.36.2", by, at)
-    assembler = assemblers_of(BundleContext(node="n"), lambda _: version).starts
+    assembler = StartAssembler(Registers(BundleContext(node="n")), lambda _: version)
     (fact,) = assembler.new_process(line)
     assert isinstance(fact.body, KubeletStarted)
     assert fact.body.from_start is from_start
@@ -61,10 +62,10 @@ def test_what_stands_right_before_the_version_is_of_the_start(
 def test_a_log_without_process_ids_that_begins_in_the_middle_shows_the_next_start() -> None:
     """Its flags and version are those of another process, for its own stood before the cut."""
     version = KubeletVersion(version="1.36.2", source="log", text="v1.36.2")
-    assembler = assemblers_of(BundleContext(node="n"), lambda _: version).starts
+    assembler = StartAssembler(Registers(BundleContext(node="n")), lambda _: version)
     assembler.new_process(msgspec.structs.replace(lines("kubelet.go SyncLoop ADD")[0], pid=None))
     flag = msgspec.structs.replace(lines('flags.go FLAG: --address="0.0.0.0"')[0], pid=None)
-    flags = assembler.structured()["FLAG"]
+    flags = listening(assembler)["FLAG"][0]
     (start,) = flags(flag) or ()
     assert isinstance(start.body, KubeletStarted)
     assert (start.body.restart, start.body.from_start) == (True, True)

@@ -17,7 +17,9 @@ from kubeledger.model.bodies.devicemanager import (
     DevicesReleased,
     DevicesReported,
 )
+from kubeledger.model.bodies.eviction import PodPreempted
 from kubeledger.model.bodies.lifecycle import ContainerStarted, PodListed, PodTerminating
+from kubeledger.model.bodies.node import LogThinned
 from kubeledger.model.bodies.resourcemanagers import (
     CpuManagerStarted,
     CpuManagerStateRead,
@@ -37,6 +39,7 @@ from tests.verify.histories import kubelet_of, reader, recorded
 from tests.verify.properties.truths import RECORDED, truths
 
 GPU = "example.com/gpu"
+THINNED = LogThinned(from_ts_ns=0, to_ts_ns=2**62, beats_expected=9, beats_missing=1)
 Phase = Literal["Running", "Failed"]
 
 
@@ -95,6 +98,13 @@ def runs(uid: str) -> ContainerStarted:
     return ContainerStarted(
         namespace="d", pod=uid, pod_uid=uid, container="app", container_id=f"c-{uid}"
     )
+
+
+def preempts(uid: str) -> PodPreempted:
+    return PodPreempted(
+        victim_namespace="d", victim_pod="v", victim_uid="v", preemptor_namespace="d",
+        preemptor_pod=uid, preemptor_uid=uid, insufficient=(), evicted=None,
+    )  # fmt: skip
 
 
 def met(*bodies: Body, version: str = "1.30.1") -> list[Violation]:
@@ -276,6 +286,11 @@ def test_bugs_are_those_of_the_version() -> None:
         [gpu("a", "g0"), DevicesReleased(pod_uid="a"), gpu("b", "g0"), runs("a")],
         [cores("a", "3"), CpusReleased(namespace=None, pod=None, pod_uid="a", container="app",
                                        cpu_set="3"), cores("b", "3"), runs("a")],
+        # Who waits for a victim's end may lose what it was given, and is let in all the same.
+        [cores("a", "3"), preempts("a"), cores("b", "3"), runs("a")],
+        [gpu("a", "g0"), preempts("a"), gpu("b", "g0"), runs("a")],
+        # The line with which it was taken back may be lost.
+        [cores("a", "3"), THINNED, cores("b", "3"), runs("a")],
         [checkpoint(entry("a", "app", "g0", "g1"), ids=("g0", "g1")),
          checkpoint(entry("a", "app", "g0", "g1"), ids=("g0",))],
         [grouped((0,), (1,)), grouped((0, 1), (0, 1), (0, 1))],

@@ -20,8 +20,8 @@ from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
 from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify import Contradiction, verify
+from kubeledger.verify.evidence.gather import are_unjoined
 from kubeledger.verify.evidence.history_entries import HistoryEntry, Listing
-from kubeledger.verify.evidence.identities import are_unjoined
 from kubeledger.verify.evidence.pods import PodRegister
 from kubeledger.verify.rules.disputes import SourceDisputes
 from tests.verify.histories import reader, scene

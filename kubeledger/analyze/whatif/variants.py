@@ -250,7 +250,9 @@ def _check_pods(history: History, variant: Variant) -> None:
     for record in history.read({PodListed.kind}) if unused else ():
         body = variant.of(record).body
         assert isinstance(body, PodListed)
-        unused -= {change for change in variant.pod_fields if change.concerns(body)}
+        unused -= {
+            change for change in variant.pod_fields if change.concerns(body.namespace, body.pod)
+        }
         for container in _containers(body):
             for change in of_containers:
                 if change.means(body, container):

@@ -139,7 +139,7 @@ class World:
             return None
         refused = _Possible(False, frozenset())
         # Devices, CPUs and memory of its own are given before the rest is asked.
-        found = {refused: None} if case.refusals else {}
+        found = {refused: None} if case.refusal else {}
         for node, others in case.worlds():
             subsets = list(self._pod_subsets(others, come))
             if not subsets:
@@ -218,7 +218,7 @@ class World:
         admit, reason = outcome.admit, outcome.reason
         if not admit and finding.verdict != "impossible" and not _rests_on_others(reason):
             return "sure"
-        if case.refusals and claims_sure and not admit:
+        if case.refusal and claims_sure and not admit:
             return "sure"  # whatever other pods there were: the managers decide first
         if finding.verdict == "unverifiable":
             return "doubtful"

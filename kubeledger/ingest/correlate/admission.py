@@ -10,13 +10,12 @@ status does: failed with a reason, and no container ever.
 
 from __future__ import annotations
 
-from kubeledger.ingest.correlate.assembler import Entry, reads, takes
-from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.correlate.evictions import EvictionsAssembler
+from kubeledger.ingest.correlate.assembler import PodAssembler, about_pod, reads, reads_if, takes
+from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.holdback import Waiting
-from kubeledger.ingest.correlate.preemption import PreemptionAssembler
-from kubeledger.ingest.correlate.registers import Pod, PodAssembler, Registers, about_pod
+from kubeledger.ingest.correlate.registers import Pod, Registers
 from kubeledger.ingest.correlate.rejections import (
+    PREEMPTING,
     RECOVERY,
     failed_status,
     is_refusal,
@@ -28,6 +27,7 @@ from kubeledger.ingest.correlate.rejections import (
 from kubeledger.ingest.correlate.survey import kubelet_uid
 from kubeledger.ingest.messages.podref import PodRef
 from kubeledger.ingest.sources.items import Fact, PodList
+from kubeledger.model.bodies.eviction import PodPreempted
 from kubeledger.model.bodies.lifecycle import PodAdmitted, PodRejected
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
@@ -48,16 +48,8 @@ _PLEG_PROVES_AFTER_NS = NS_PER_S // 5
 class AdmissionAssembler(PodAssembler):
     """Admitted and refused pods."""
 
-    def __init__(
-        self,
-        context: BundleContext,
-        registers: Registers,
-        preemption: PreemptionAssembler,
-        evictions: EvictionsAssembler,
-    ) -> None:
-        super().__init__(context, registers)
-        self._preemption = preemption
-        self._evictions = evictions
+    def __init__(self, registers: Registers) -> None:
+        super().__init__(registers)
         self._refusals: dict[Pod, Waiting[PodRejected]] = {}
         self._doubtful: dict[Pod, int] = {}
         self._in_list: dict[Pod, Evidence] = {}
@@ -74,7 +66,7 @@ class AdmissionAssembler(PodAssembler):
                 body = PodRejected(**pod.names, reason=rejection[0], message=rejection[1])
                 evidence = (known.evidence, *pod.added.evidence)
                 fact = Fact(added_ns, body, evidence, cause=pod.added)
-                self._admissions.rejected[pod] = self.queue.add(fact)
+                pod.rejected = self.queue.add(fact)
 
     def end(self, ts_ns: int) -> None:
         """A pod without a further sign stays undecided, and one that went before the end."""
@@ -95,8 +87,7 @@ class AdmissionAssembler(PodAssembler):
             if self._is_mirror(pod, source) or self._has_ended(pod, source):
                 continue
             self._refusals.pop(pod, None)
-            self._preemption.forget(pod)
-            self._evictions.forget(pod)
+            pod.begin_anew()
             self._admissions.begin(pod)
             if rejection_in_status(self.context.status_of(pod.uid)) is not None:
                 self._doubtful[pod] = entry.ts_ns
@@ -112,13 +103,23 @@ class AdmissionAssembler(PodAssembler):
         """A pod from a file comes without a status, so the kubelet does not know its end."""
         if source != "api":
             return False
-        is_over = pod in self._admissions.rejected or self._preemption.ended(pod)
-        if is_over or pod.phase in _TERMINAL:
+        if pod.rejected or self._is_preempted(pod) or pod.phase in _TERMINAL:
             return True
         known = self.context.pods.get(pod.uid or "")
         if known is None or not known.statuses or pod.phase is not None:
             return False
         return self._is_older(pod.uid) and known.statuses[0].get("phase") in _TERMINAL
+
+    def _is_preempted(self, pod: Pod) -> bool:
+        """Whether a victim is gone by the time it is added again.
+
+        A process that ended before its victim did takes the choice with it.
+        """
+        body, statuses = pod.preempted and pod.preempted.body, self.context.status_of(pod.uid)
+        if not isinstance(body, PodPreempted):
+            return False
+        was_told = any(status.get("reason") == PREEMPTING for status in statuses)
+        return bool(body.evicted) or was_told or not statuses
 
     # -- the answer yes: most lines are of pods admitted long ago, and nothing is parsed then --
 
@@ -184,8 +185,7 @@ class AdmissionAssembler(PodAssembler):
 
     def _admit(self, pod: Pod, ts_ns: int, evidence: Evidence) -> None:
         self._decided(pod)
-        preempted = self._preemption.made_for.get(pod)
-        cause = preempted[-1] if preempted else pod.added
+        cause = pod.made_room[-1] if pod.made_room else pod.added
         added = () if pod.added is None else pod.added.evidence
         self.queue.add(Fact(ts_ns, PodAdmitted(**pod.names), (*added, evidence), cause=cause))
 
@@ -231,20 +231,22 @@ class AdmissionAssembler(PodAssembler):
         if message.startswith(_CONDITIONS):
             message = f"The node had condition: {message.removeprefix(_CONDITIONS)}. "
         pod = None if reason is None else self._pods.of(entry)
-        if pod is not None and reason is not None:
+        if pod is not None and reason is not None and not self._is_resize(pod):
             self._reject(pod, entry, reason, message)
 
     @about_pod("Pod admission denied")
     def _denied(self, entry: Entry, pod: Pod) -> None:
         # A refused resize leaves the pod as it is: that is no refusal of the pod.
-        if entry.text("operation") in ("", "add"):
+        if entry.text("operation") in ("", "add") and not self._is_resize(pod):
             self._reject(pod, entry, entry.text("reason"), entry.text("message"))
 
-    @reads("Event occurred")
+    @reads_if(
+        lambda values: values.get("type") == "Warning" or values.get("reason") in _WORKER_REASONS,
+        "Event occurred",
+    )
     def _event(self, entry: Entry) -> None:
-        if not self._admissions.undecided and entry.values.get("type") != "Warning":
-            return
-        event = entry.event()
+        is_asked = self._admissions.undecided or entry.values.get("type") == "Warning"
+        event = entry.event() if is_asked else None
         if event is None:
             return
         if event.reason in _WORKER_REASONS:
@@ -257,9 +259,9 @@ class AdmissionAssembler(PodAssembler):
         expected = known is not None and known[0] == event.reason
         if pod in self._refusals:
             self._supported(pod, event.reason, event.message, entry)
-        elif pod in self._admissions.undecided and (
+        elif (pod in self._admissions.undecided or self._is_resize(pod)) and (
             expected or is_refusal(event.reason, event.message)
-        ):
+        ):  # a resize that is refused leaves no such event
             self._reject(pod, entry, event.reason, event.message)
             self._refusals[pod].settle()
 
@@ -285,16 +287,14 @@ class AdmissionAssembler(PodAssembler):
 
     def _is_resize(self, pod: Pod) -> bool:
         """A pod that was admitted is put through admission again for each resize."""
-        profile, decided = self.context.profile, self._admissions
+        profile, undecided = self.context.profile, self._admissions.undecided
         return (
             pod.added is not None
-            and not (pod in self._refusals or pod in decided.undecided or pod in decided.rejected)
+            and not (pod in self._refusals or pod in undecided or pod.rejected)
             and (profile is None or profile.admission.resized_requests_count)
         )
 
     def _reject(self, pod: Pod, entry: Entry, reason: str, message: str) -> None:
-        if self._is_resize(pod):
-            return
         self._decided(pod)
         waiting = self._refusals.get(pod)
         if waiting is not None:
@@ -303,9 +303,9 @@ class AdmissionAssembler(PodAssembler):
             waiting.lead(entry.evidence)
             return
         added = () if pod.added is None else pod.added.evidence
-        cause = self._preemption.failures.get(pod) or pod.added
+        cause = pod.no_room or pod.added
         body = PodRejected(**pod.names, reason=reason, message=message)
         # Of the same line, the manager's refusal leads to that of the pod.
         fact = Fact(entry.ts_ns, body, (entry.evidence, *added), cause=cause, late=True)
         self._refusals[pod] = self.queue.hold(fact, _EVENT_WAIT_NS)
-        self._admissions.rejected[pod] = fact
+        pod.rejected = fact

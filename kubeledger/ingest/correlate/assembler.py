@@ -9,35 +9,24 @@ leave when they are settled. What a method reads stands above it:
   that only end what was said before;
 * ``@takes``: a type of item.
 
-The parts of a large subsystem declare methods of their own. Assemblers of pods, containers and
-probes share one queue, so their facts leave in one order. What an assembler needs of another
-one it takes as an argument: ``ingest/assemblers.py`` makes them all.
+The parts of a large subsystem declare methods of their own. What several assemblers know is in the
+registers, which all are given; ``ingest/assemblers.py`` makes each when the first line or item
+comes that it reads.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable
+from functools import cache, wraps
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
-from kubeledger.ingest.correlate.context import BundleContext, Subject
+from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.holdback import Holdback
-from kubeledger.ingest.klog.forms import go_text, integer, split_pod, split_pod_text
+from kubeledger.ingest.correlate.registers import Pod, Registers
 from kubeledger.ingest.klog.router import LineHandler
-from kubeledger.ingest.messages.podref import (
-    EventLine,
-    PodRef,
-    bare_container_id,
-    event_line,
-    structured_pod,
-    structured_pods,
-)
 from kubeledger.ingest.sources.items import Facts, Item, LogLine
-from kubeledger.kubelet.kube.resources import UID
-from kubeledger.model.record import Evidence
 
 ItemHandler = Callable[[Item], Facts]
-_UID = re.compile(UID)
 M = TypeVar("M", bound=Callable[..., Any])
 
 
@@ -51,10 +40,16 @@ def reads(*messages: str) -> Callable[[M], M]:
 
 def reads_events(*reasons: str) -> Callable[[M], M]:
     """Declare the events that a method reads, sent or not, by their reasons."""
+    asked = frozenset(reasons)
+    return reads_if(lambda values: values.get("reason") in asked, "Event occurred")
+
+
+def reads_if(is_asked: Callable[[dict[str, Any]], bool], *messages: str) -> Callable[[M], M]:
+    """As ``reads``, of lines with such values only."""
 
     def declare(method: M) -> M:
-        vars(method)["reasons"] = frozenset(reasons)
-        return reads("Event occurred")(method)
+        vars(method)["is_asked"] = is_asked
+        return reads(*messages)(method)
 
     return declare
 
@@ -82,92 +77,27 @@ def _declares(word: str, what: tuple[object, ...]) -> Callable[[M], M]:
     return declare
 
 
-class Entry:
-    """One log line as an assembler reads it.
+class Declared(NamedTuple):
+    """A method of an assembler, or of one of its parts, and one thing that it reads.
 
     Attributes:
-        message: in the words in which it was asked for; ``line.message`` as it stands.
-        values: of its keys; of free text those of the structured line that came in its place.
+        what: the message or the type of item.
+        part: 0: the assembler itself; n: its n-th part.
+        name: of the method; empty: nothing is read of it, time has passed.
+        is_asked: of an entry's values; None: all are.
+        only_ends: as ``ends``.
     """
 
-    __slots__ = ("line", "message", "values")
+    what: Any
+    part: int
+    name: str
+    is_asked: Callable[[dict[str, Any]], bool] | None = None
+    only_ends: bool = False
 
-    def __init__(self, line: LogLine, message: str) -> None:
-        self.line = line
-        self.message = message
-        self.values: dict[str, Any] = line.values or {}
-
-    @property
-    def ts_ns(self) -> int:
-        return self.line.ts_ns
-
-    @property
-    def evidence(self) -> Evidence:
-        return self.line.evidence
-
-    def get(self, *keys: str) -> str | None:
-        """The first of these values that is there, as Go prints it; None when none is."""
-        for key in keys:
-            value = self.values.get(key)
-            if value is not None:
-                return go_text(value)
-        return None
-
-    def text(self, *keys: str) -> str:
-        """The same; empty when none is there."""
-        return self.get(*keys) or ""
-
-    def told(self, key: str) -> str:
-        """The same, for what only tells it: of a text in which the line was cut, what is left."""
-        begun = getattr(self.values, "begun", None)
-        if begun is not None and begun[0] == key:
-            return f"{begun[1].removesuffix('>').rstrip()}…"  # a pager's mark of a chopped line
-        return self.text(key)
-
-    def number(self, key: str) -> int | None:
-        """A value as a whole number; None when it is none."""
-        return integer(self.values.get(key))
-
-    @property
-    def pod(self) -> PodRef | None:
-        """The pod that ``pod`` and ``podUID`` name."""
-        return structured_pod(self.values.get("pod"), self.values.get("podUID"))
-
-    @property
-    def pods(self) -> list[PodRef]:
-        """The pods that ``pods`` names."""
-        return structured_pods(self.values.get("pods"))
-
-    @property
-    def subject(self) -> Subject:
-        """Whom the line names, as far as it does.
-
-        1.20 writes ``name_namespace(uid)``; 1.19 the name in one line and the UID in another.
-        """
-        text, uid = self.get("pod"), self.get("podUID")
-        namespace, name = split_pod(text)
-        if name is None and text:
-            namespace, name, logged_uid = split_pod_text(text)
-            uid = uid or logged_uid
-            if name is None and _UID.fullmatch(text):
-                uid = text
-            elif name is None:
-                name = text
-        return Subject(namespace, name, uid, self.get("containerName"))
-
-    @property
-    def event_subject(self) -> Subject:
-        """The object of an event."""
-        return Subject(*split_pod(self.get("object")), self.get("podUID"))
-
-    @property
-    def container_id(self) -> str | None:
-        """The bare ID under ``containerID``."""
-        return bare_container_id(self.values.get("containerID"))
-
-    def event(self, *reasons: str) -> EventLine | None:
-        """The event about a pod that an ``Event occurred`` line shows, with one of the reasons."""
-        return event_line(self.line, reasons)
+    def is_read(self, line: LogLine) -> bool:
+        """Whether a line has anything for an assembler that knows of nothing yet."""
+        asked = self.is_asked is None or self.is_asked(line.values or {})
+        return bool(self.name) and asked and not self.only_ends
 
 
 class Assembler:
@@ -177,13 +107,20 @@ class Assembler:
         parts: objects whose methods declare what they read, besides the assembler's own.
     """
 
-    time_passes: tuple[str, ...] = ()
+    part_kinds: ClassVar[tuple[type, ...]] = ()
+    """Their classes, in their order."""
+    time_passes: ClassVar[tuple[str, ...]] = ()
     """Messages of which nothing is read: they move the time on."""
+    shares_queue: ClassVar[bool] = False
+    """Its facts leave in one order with those of others."""
 
-    def __init__(self, context: BundleContext, queue: Holdback | None = None) -> None:
-        self.context = context
-        self.queue = Holdback() if queue is None else queue
+    def __init__(self, registers: Registers) -> None:
+        self.registers = registers
+        self.context = registers.context
+        self.queue = registers.queue if self.shares_queue else Holdback()
         self.parts: tuple[object, ...] = ()
+        if not self.shares_queue:
+            registers.askers.append(self._own("waiting_since") or self.queue.waiting_since)
 
     # -- what an assembler may do besides --------------------------------------------------
 
@@ -205,26 +142,22 @@ class Assembler:
 
     # -- what the pipeline calls -----------------------------------------------------------
 
-    def structured(self) -> dict[str, LineHandler]:
-        nothing = dict.fromkeys(self.time_passes, _nothing)
-        declared = {**nothing, **dict(self._declared("reads"))}
-        return {message: self._of_line(message, method) for message, method in declared.items()}
-
-    def items(self) -> dict[type, ItemHandler]:
-        return {kind: self._of_item(method) for kind, method in self._declared("takes")}
-
-    def goes_on(self, line: LogLine) -> Facts:
-        """Another kubelet process, whose begin no log holds, is running by this line."""
-        return ()
+    @classmethod
+    @cache
+    def declared(cls, word: str) -> tuple[Declared, ...]:
+        """All that it ``reads``, each message once, or ``takes``."""
+        found = {what: Declared(what, 0, "") for what in cls.time_passes if word == "reads"}
+        for part, kind in enumerate((cls, *cls.part_kinds)):
+            for name in dir(kind):
+                method = getattr(kind, name)
+                for what in getattr(method, word, ()) if not name.startswith("__") else ():
+                    asked, only_ends = getattr(method, "is_asked", None), hasattr(method, "ends")
+                    found[what] = Declared(what, part, name, asked, only_ends)
+        return tuple(found.values())
 
     def waiting_since(self) -> int | None:
         """Time of the oldest fact that is held back; None when nothing is."""
         return self.queue.waiting_since()
-
-    @property
-    def asks_since(self) -> Callable[[], int | None]:
-        """What says that: most assemblers hold back nothing but what is in their queue."""
-        return self._own("waiting_since") or self.queue.waiting_since
 
     def pass_time(self, now_ns: int) -> Facts:
         """What is due at ``now_ns`` though nothing came."""
@@ -236,35 +169,26 @@ class Assembler:
         self.end(ts_ns)
         return self.queue.drain()
 
-    def _declared(self, word: str) -> Iterator[tuple[Any, Callable[[Any], Any]]]:
-        for part in (self, *self.parts):
-            for name in dir(type(part)):
-                if name.startswith("__"):
-                    continue
-                for each in getattr(getattr(type(part), name), word, ()):
-                    yield each, getattr(part, name)
-
-    def _of_line(self, message: str, method: Callable[[Entry], Facts | None]) -> LineHandler:
+    def of_line(self, declared: Declared) -> LineHandler:
+        """What is to be called with lines of the message."""
         # A line comes to many handlers, and few find anything in it: what most assemblers do not
         # do before and after would take longer than all that they do.
         before, after = (self._own(name) for name in ("before", "after"))
-        reasons: frozenset[str] | None = getattr(method, "reasons", None)
         queue, is_quiet = self.queue, self.is_quiet
-        reads_nothing, only_ends = method is _nothing, getattr(method, "ends", False)
+        message, part, name, is_asked, only_ends = declared
+        method = getattr((self, *self.parts)[part], name) if name else None
 
         def handle(line: LogLine) -> Facts:
             if only_ends and is_quiet():
                 return ()
             ts_ns = line.ts_ns
-            is_passed = reads_nothing or (
-                reasons is not None and (line.values or {}).get("reason") not in reasons
-            )
+            is_passed = method is None or (is_asked is not None and not is_asked(line.values or {}))
             if is_passed and before is after is None and queue.is_empty:
                 return ()
             if before is not None:
                 before(ts_ns, line.pid)
             facts: Facts | None = ()
-            if not is_passed:
+            if method is not None and not is_passed:
                 said = queue.said
                 facts = method(Entry(line, message))
                 if line.severity != "I" and (facts or queue.tells(line, said)):
@@ -281,7 +205,10 @@ class Assembler:
         is_own = getattr(type(self), name) is not getattr(Assembler, name)
         return getattr(self, name) if is_own else None
 
-    def _of_item(self, method: Callable[[Any], None]) -> ItemHandler:
+    def of_item(self, declared: Declared) -> ItemHandler:
+        """What is to be called with items of the type."""
+        method = getattr((self, *self.parts)[declared.part], declared.name)
+
         def handle(item: Item) -> Facts:
             self.before(item.ts_ns)
             method(item)
@@ -290,5 +217,33 @@ class Assembler:
         return handle
 
 
-def _nothing(entry: Entry) -> None:
-    pass
+class PodAssembler(Assembler):
+    """An assembler about pods, containers or probes: their facts leave in one order."""
+
+    shares_queue = True
+
+    def __init__(self, registers: Registers) -> None:
+        super().__init__(registers)
+        self._pods = registers.pods
+        self._sync_loop = registers.sync_loop
+        self._containers = registers.containers
+        self._admissions = registers.admissions
+
+
+A = TypeVar("A", bound=PodAssembler)
+OfPod = Callable[[A, Entry, Pod], Facts | None]
+
+
+def about_pod(*messages: str) -> Callable[[OfPod[A]], Callable[[A, Entry], Facts | None]]:
+    """As ``reads``; the method gets the pod, too, and no entry that names none."""
+
+    def declare(method: OfPod[A]) -> Callable[[A, Entry], Facts | None]:
+        @reads(*messages)
+        @wraps(method)
+        def of_pod(self: A, entry: Entry) -> Facts | None:
+            pod = self._pods.of(entry)
+            return None if pod is None else method(self, entry, pod)
+
+        return of_pod
+
+    return declare

@@ -6,9 +6,10 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.ingest.correlate.assembler import Entry, reads, takes
-from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.assembler import ends, reads, takes
+from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.holdback import Waiting, shown
+from kubeledger.ingest.correlate.registers import Registers
 from kubeledger.ingest.correlate.state_files import Allocation, Holder, ResourceManagerAssembler
 from kubeledger.ingest.messages.container_manager import CpuMachine, from_file, hint_of, sound_set
 from kubeledger.ingest.messages.noise import HEARTBEAT
@@ -66,8 +67,8 @@ class CpuAssembler(ResourceManagerAssembler[str]):
 
     time_passes = HEARTBEAT
 
-    def __init__(self, context: BundleContext) -> None:
-        super().__init__(context)
+    def __init__(self, registers: Registers) -> None:
+        super().__init__(registers)
         self._machine = CpuMachine()
         self._started: Waiting[CpuManagerStarted] | None = None
         self._allocation: _CpuAllocation | None = None
@@ -118,7 +119,7 @@ class CpuAssembler(ResourceManagerAssembler[str]):
         """The file could not be read, or does not fit; the memory manager says so alike."""
         if entry.line.file in (_FILE, _POLICY):
             body = CpuStateRefused(error=entry.text("err"))
-            self.refused_state = self.queue.add(shown(entry, body))
+            self.registers.refused_state = self.queue.add(shown(entry, body))
 
     @reads("Static policy: Allocate")
     def _allocate(self, entry: Entry) -> None:
@@ -278,8 +279,8 @@ class _MemoryAllocation(Allocation):
 class MemoryAssembler(ResourceManagerAssembler[Blocks]):
     """Starts of the memory manager, memory given and taken back, refusals and the state file."""
 
-    def __init__(self, context: BundleContext) -> None:
-        super().__init__(context)
+    def __init__(self, registers: Registers) -> None:
+        super().__init__(registers)
         self._started: Waiting[MemoryManagerStarted] | None = None
         self._allocating: _MemoryAllocation | None = None
         self._removing: Allocation | None = None
@@ -300,7 +301,11 @@ class MemoryAssembler(ResourceManagerAssembler[Blocks]):
         if self._started is not None:
             self._started.join(entry.evidence)
 
-    @reads(*HEARTBEAT)
+    def is_quiet(self) -> bool:
+        """Whether it has not started."""
+        return self._started is None and self.queue.is_empty
+
+    @ends(*HEARTBEAT)
     def _beat(self, entry: Entry) -> None:
         """A line of greater verbosity than that of a file restored: there was none."""
         self._record_start(restored=False)
@@ -329,7 +334,7 @@ class MemoryAssembler(ResourceManagerAssembler[Blocks]):
         found, self._difference = self._difference, None
         body = MemoryStateRefused(error=entry.text("err"), **(found[1] if found else {}))
         evidence = (found[0],) if found else ()
-        self.refused_state = self.queue.add(shown(entry, body, *evidence))
+        self.registers.refused_state = self.queue.add(shown(entry, body, *evidence))
 
     @reads("Allocate")
     def _allocate(self, entry: Entry) -> None:

@@ -13,10 +13,10 @@ from typing import Any, cast, get_args
 
 import msgspec
 
-from kubeledger.ingest.correlate.assembler import Assembler, Entry, reads, takes
-from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.assembler import Assembler, reads, takes
+from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.holdback import shown
-from kubeledger.ingest.correlate.registers import Containers
+from kubeledger.ingest.correlate.registers import Registers
 from kubeledger.ingest.sources.items import CgroupFiles, Fact
 from kubeledger.kubelet.cgroups.paths import CgroupPath, observed_in, parse_cgroup_path
 from kubeledger.model.bodies.cgroups import (
@@ -63,9 +63,9 @@ class _Values(msgspec.Struct, frozen=True):
 class CgroupAssembler(Assembler):
     """Cgroup values as they changed, and the updates the log reports."""
 
-    def __init__(self, context: BundleContext, containers: Containers) -> None:
-        super().__init__(context)
-        self._containers = containers
+    def __init__(self, registers: Registers) -> None:
+        super().__init__(registers)
+        self._containers = registers.containers
         self._previous: dict[str, dict[str, str]] = {}
         self._previous_evidence: dict[str, tuple[Evidence, ...]] = {}
         self._ends_closed = False

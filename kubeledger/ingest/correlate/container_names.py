@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.correlate.evictions import EvictionsAssembler
-from kubeledger.ingest.correlate.preemption import PreemptionAssembler
 from kubeledger.ingest.correlate.registers import Container, Pod, Registers
 from kubeledger.model.units import NS_PER_S
 
@@ -21,18 +18,9 @@ _RELIST_NS = NS_PER_S // 2
 class ContainerNames:
     """Names IDs from pod lists, start events, and what is left in a pod."""
 
-    def __init__(
-        self,
-        context: BundleContext,
-        registers: Registers,
-        preemption: PreemptionAssembler,
-        evictions: EvictionsAssembler,
-    ) -> None:
-        self._context = context
+    def __init__(self, registers: Registers) -> None:
+        self._context = registers.context
         self._containers = registers.containers
-        self._admissions = registers.admissions
-        self._preemption = preemption
-        self._evictions = evictions
 
     def note_sandbox(self, pod: Pod, container_id: str) -> None:
         self._containers.of(pod).sandboxes.add(container_id)
@@ -152,11 +140,11 @@ class ContainerNames:
         One worker at a time handles a pod: what it killed in order to restart, it starts
         next. Where anything else of the pod may start as well, nothing is concluded.
         """
-        if pod.deleted or pod in self._preemption.victims or pod in self._admissions.rejected:
+        if pod.deleted or pod.preempted or pod.rejected:
             return None
         of_pod = self._containers.of(pod)
         awaited = [name for name in of_pod.current if self._is_awaited(pod, name)]
-        if self._evictions.of(pod) or len(awaited) != 1 or of_pod.unstarted - {awaited[0]}:
+        if pod.evicted or len(awaited) != 1 or of_pod.unstarted - {awaited[0]}:
             return None
         since = self._containers[of_pod.current[awaited[0]]].seen_ts_ns or 0
         if any(each.died and each.ended_ns >= since for each in self._nameless(pod)):

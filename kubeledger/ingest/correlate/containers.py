@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from kubeledger.ingest.correlate.assembler import Entry, reads, reads_events
+from kubeledger.ingest.correlate.assembler import PodAssembler, about_pod, reads, reads_events
 from kubeledger.ingest.correlate.container_names import ContainerNames
-from kubeledger.ingest.correlate.context import BundleContext, Instance, is_later, is_next, ran_by
+from kubeledger.ingest.correlate.context import Instance, is_later, is_next, ran_by
+from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.holdback import Waiting, shown
 from kubeledger.ingest.correlate.oom import OomAssembler
-from kubeledger.ingest.correlate.registers import (
-    Container,
-    Pod,
-    PodAssembler,
-    Registers,
-    Sighting,
-    about_pod,
-)
+from kubeledger.ingest.correlate.registers import Container, Pod, Registers, Sighting
 from kubeledger.ingest.messages.containers import pleg_event
 from kubeledger.ingest.messages.podref import FORMATTED_POD, formatted_pod
 from kubeledger.ingest.sources.items import Fact
@@ -49,8 +43,8 @@ _UNSEEN_NS = 3 * NS_PER_S
 class ContainerStarts:
     """Tells ``ContainerStarted`` and ``ContainerRestarted``."""
 
-    def __init__(self, context: BundleContext, registers: Registers, names: ContainerNames) -> None:
-        self._instances = context.instances
+    def __init__(self, registers: Registers, names: ContainerNames) -> None:
+        self._instances = registers.context.instances
         self._names = names
         self._queue, self._containers = registers.queue, registers.containers
         self._sync_loop = registers.sync_loop
@@ -241,13 +235,10 @@ _FIRST_RELIST_NS = NS_PER_S * 9 // 10
 class ContainerEventsAssembler(PodAssembler):
     """Container starts, deaths, restarts and back-offs."""
 
-    def __init__(
-        self, context: BundleContext, registers: Registers, names: ContainerNames, oom: OomAssembler
-    ) -> None:
-        super().__init__(context, registers)
-        self._names = names
-        self._starts = ContainerStarts(context, registers, names)
-        self._oom = oom
+    def __init__(self, registers: Registers) -> None:
+        super().__init__(registers)
+        self._names = ContainerNames(registers)
+        self._starts = ContainerStarts(registers, self._names)
         self._first_relist: tuple[int, int] | None = None
         self._exit_codes: dict[str, int] = {}
         self._back_offs: dict[tuple[Pod, str], tuple[Waiting[RestartBackedOff], bool]] = {}
@@ -360,7 +351,8 @@ class ContainerEventsAssembler(PodAssembler):
             exit_code = instance.exit_code
         body = ContainerDied(**container.names, sandbox=container.is_sandbox, exit_code=exit_code)
         container.died = fact = shown(entry, body)
-        fact.cause = container.kill or self._oom.cause_of_death(fact, instance)
+        oom = self.registers.assembler(OomAssembler)
+        fact.cause = container.kill or oom.cause_of_death(fact, instance)
         self.queue.add(fact)
 
     # -- back-off -------------------------------------------------------------------------

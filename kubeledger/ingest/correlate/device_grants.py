@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubeledger.ingest.correlate.assembler import Entry, reads, takes
+from kubeledger.ingest.correlate.assembler import reads, takes
 from kubeledger.ingest.correlate.context import PodName
 from kubeledger.ingest.correlate.device_model import (
     DeviceManagerModel,
@@ -19,6 +19,7 @@ from kubeledger.ingest.correlate.device_model import (
     Numa,
     all_ids,
 )
+from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.holdback import Waiting, shown
 from kubeledger.ingest.klog.forms import go_list, split_pod, strings_of
 from kubeledger.ingest.sources.items import Checkpoint, Fact

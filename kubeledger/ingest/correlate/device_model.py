@@ -6,9 +6,9 @@ from typing import Literal
 
 import msgspec
 
-from kubeledger.ingest.correlate.context import BundleContext, PodName, Subject
+from kubeledger.ingest.correlate.context import PodName, Subject
 from kubeledger.ingest.correlate.holdback import Holdback, Seen, shown
-from kubeledger.ingest.correlate.registers import Pods, SyncLoop
+from kubeledger.ingest.correlate.registers import Registers
 from kubeledger.ingest.sources.items import Fact
 from kubeledger.model.bodies.devicemanager import AllocationRequested, DevicesAllocated
 from kubeledger.model.record import Evidence
@@ -94,13 +94,11 @@ class DeviceManagerModel:
         asking: the holder whose request came last, by pod.
     """
 
-    def __init__(
-        self, context: BundleContext, queue: Holdback, pods: Pods, sync_loop: SyncLoop
-    ) -> None:
-        self.context = context
+    def __init__(self, registers: Registers, queue: Holdback) -> None:
+        self.context = registers.context
         self.queue = queue
-        self.pods = pods
-        self.sync_loop = sync_loop
+        self.pods = registers.pods
+        self.sync_loop = registers.sync_loop
         self.holdings = Holdings()
         self.requests: dict[Holder, Fact] = {}
         self.asking: dict[str, Holder] = {}

@@ -12,12 +12,13 @@ from typing import Literal
 
 import msgspec
 
-from kubeledger.ingest.correlate.assembler import Assembler, Entry, reads, reads_events, takes
-from kubeledger.ingest.correlate.context import BundleContext, PodName, Subject
+from kubeledger.ingest.correlate.assembler import Assembler, reads, reads_events, takes
+from kubeledger.ingest.correlate.context import PodName, Subject
 from kubeledger.ingest.correlate.device_grants import CheckpointItems, GrantLines
 from kubeledger.ingest.correlate.device_model import DeviceManagerModel
+from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.holdback import Seen, Waiting, shown
-from kubeledger.ingest.correlate.registers import Pods, SyncLoop
+from kubeledger.ingest.correlate.registers import Registers
 from kubeledger.ingest.correlate.survey import kubelet_uid
 from kubeledger.ingest.klog.forms import split_pod
 from kubeledger.ingest.messages.devices import DeviceError, device_error, is_topology_refusal
@@ -386,11 +387,12 @@ def _key(pod: Subject) -> str:
 class DeviceAssembler(Assembler):
     """Device plugins, allocations, refusals, releases and the checkpoints after them."""
 
+    part_kinds = PluginLines, GrantLines, RefusalLines, CheckpointItems
     time_passes = HEARTBEAT
 
-    def __init__(self, context: BundleContext, pods: Pods, sync_loop: SyncLoop) -> None:
-        super().__init__(context)
-        model = DeviceManagerModel(context, self.queue, pods, sync_loop)
+    def __init__(self, registers: Registers) -> None:
+        super().__init__(registers)
+        model = DeviceManagerModel(registers, self.queue)
         grants = GrantLines(model)
         refusals = RefusalLines(model, grants)
         self.parts = (PluginLines(model), grants, refusals, CheckpointItems(model))

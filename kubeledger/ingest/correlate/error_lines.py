@@ -8,8 +8,9 @@ from itertools import islice
 from typing import Any, Literal, NamedTuple, cast
 
 from kubeledger.ingest.correlate.assembler import Assembler
-from kubeledger.ingest.correlate.context import BundleContext, Subject
+from kubeledger.ingest.correlate.context import Subject
 from kubeledger.ingest.correlate.holdback import WAIT_NS, Repeated
+from kubeledger.ingest.correlate.registers import Registers
 from kubeledger.ingest.messages.podref import formatted_pod, structured_pod, structured_pods
 from kubeledger.ingest.sources.items import Facts, LogLine
 from kubeledger.kubelet.kube.resources import UID
@@ -57,8 +58,8 @@ class ErrorsAssembler(Assembler):
     says that is told, with the same error in it, is told, too. So each is counted a second later.
     """
 
-    def __init__(self, context: BundleContext) -> None:
-        super().__init__(context)
+    def __init__(self, registers: Registers) -> None:
+        super().__init__(registers)
         self._said = Repeated[Hashable](self.queue, _EVERY_NS, wait_ns=0)
         self._shapes: set[tuple[str, str]] = set()
         self._hears: deque[_Heard] = deque()

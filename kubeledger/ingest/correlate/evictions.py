@@ -9,8 +9,14 @@ no reclaim. Whichever line comes first opens the fact, so it stands before the k
 
 from __future__ import annotations
 
-from kubeledger.ingest.correlate.assembler import Entry, reads, reads_events, takes
-from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.assembler import (
+    PodAssembler,
+    about_pod,
+    reads,
+    reads_events,
+    takes,
+)
+from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.holdback import shown
 from kubeledger.ingest.correlate.open_evictions import (
     KILL_WAIT_NS,
@@ -22,11 +28,11 @@ from kubeledger.ingest.correlate.open_evictions import (
     message_ended_by,
     message_in_statuses,
 )
-from kubeledger.ingest.correlate.registers import Pod, PodAssembler, Registers, about_pod
+from kubeledger.ingest.correlate.registers import Pod, Registers
 from kubeledger.ingest.correlate.rejections import is_refusal
 from kubeledger.ingest.messages.evictions import EvictionRounds
 from kubeledger.ingest.messages.podref import PodRef
-from kubeledger.ingest.sources.items import ApiEvent, Fact, PodList
+from kubeledger.ingest.sources.items import ApiEvent, PodList
 from kubeledger.model.bodies.eviction import PodSpared, RankedPod, ReclaimAttempted
 from kubeledger.model.units import NS_PER_S, whole_number
 
@@ -43,9 +49,11 @@ _OUTCOMES = {
 class EvictionsAssembler(PodAssembler):
     """Reclaims, pods evicted by the eviction manager, and the conditions that it reports."""
 
-    def __init__(self, context: BundleContext, registers: Registers) -> None:
-        super().__init__(context, registers)
-        self._process = self._sync_loop.process
+    part_kinds = (PressureConditions,)
+
+    def __init__(self, registers: Registers) -> None:
+        super().__init__(registers)
+        self._process = 0
         self._rounds = EvictionRounds()
         self._conditions = PressureConditions(self.queue)
         self.parts = (self._conditions,)
@@ -53,14 +61,6 @@ class EvictionsAssembler(PodAssembler):
         self._open = OpenEvictions(self.queue, self._rounds)
         self._events: set[str] = set()
         self._living: set[Pod] = set()
-
-    def of(self, pod: Pod) -> Fact | None:
-        """The eviction for which a pod was chosen since it was added."""
-        return self._open.facts.get(pod)
-
-    def forget(self, pod: Pod) -> None:
-        """The pod is added again: what was decided about it before is over."""
-        self._open.facts.pop(pod, None)
 
     def before(self, ts_ns: int, pid: int | None = None) -> None:
         """What ends with a kubelet process, and what waited too long."""
@@ -187,7 +187,7 @@ class EvictionsAssembler(PodAssembler):
         self._conditions.conclude(entry)
         newest = self._open.of(pod)
         if newest is None:
-            self.forget(pod)
+            pod.evicted = None
         if newest is None or newest.lineless:
             self._out_of_turn(pod, entry)
         self._record(pod, entry, message=entry.text("message") or None)
@@ -197,7 +197,7 @@ class EvictionsAssembler(PodAssembler):
         event = entry.event()
         if event is not None:
             pod, admissions = self._pods.named(event.pod, entry), self._admissions
-            is_refused = pod in admissions.undecided or pod in admissions.rejected
+            is_refused = pod in admissions.undecided or pod.rejected is not None
             if not is_refused or not is_refusal(event.reason, event.message):
                 self._record(pod, entry, message=event.message)
 
@@ -228,7 +228,7 @@ class EvictionsAssembler(PodAssembler):
                 self._living.add(pod)
             elif pod is not None and message is not None and pod in self._living:
                 self._living.discard(pod)
-                if self.of(pod) is None:
+                if pod.evicted is None:
                     self._open.show(pod, item.ts_ns, item.evidence, message).settle()
 
     @reads(
@@ -263,7 +263,7 @@ class EvictionsAssembler(PodAssembler):
     ) -> None:
         """Note what a line shows of an eviction; its first line opens the fact."""
         eviction = of or self._open.meant_by(pod, entry, message)
-        if eviction is None and self.of(pod) is not None:
+        if eviction is None and pod.evicted is not None:
             return  # all of it was reported
         eviction = eviction or self._open.open(pod, entry.ts_ns, (entry.evidence,), None)
         eviction.tentative = False

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import msgspec
 
-from kubeledger.ingest.correlate.assembler import Entry, reads
+from kubeledger.ingest.correlate.assembler import reads
+from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.holdback import Holdback, Waiting
 from kubeledger.ingest.sources.items import Fact
 from kubeledger.ingest.sources.times import go_time

@@ -7,10 +7,11 @@ from contextlib import suppress
 from itertools import product
 from typing import Any, Literal, cast
 
-from kubeledger.ingest.correlate.assembler import Assembler, Entry, reads, reads_events, takes
-from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.assembler import Assembler, reads, reads_events, takes
+from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.holdback import Holdback, Waiting, shown
 from kubeledger.ingest.correlate.image_passes import DetectPasses
+from kubeledger.ingest.correlate.registers import Registers
 from kubeledger.ingest.klog.forms import integer
 from kubeledger.ingest.messages.noise import HEARTBEAT
 from kubeledger.ingest.sources.items import Fact, StatsSummary
@@ -65,15 +66,11 @@ class _Removal(Waiting[ImageDeleted]):
 
 
 class GcRuns:
-    """Handlers of the lines of garbage collections and of unused image deletions.
+    """Handlers of the lines of garbage collections and of unused image deletions."""
 
-    Attributes:
-        removed: removals of images so far.
-    """
-
-    def __init__(self, context: BundleContext, queue: Holdback, passes: DetectPasses) -> None:
-        self.removed: list[Fact] = []
-        self._context = context
+    def __init__(self, registers: Registers, queue: Holdback, passes: DetectPasses) -> None:
+        self._removed = registers.removed_images
+        self._context = registers.context
         self._queue = queue
         self._passes = passes
         self._start: Fact | None = None
@@ -191,7 +188,7 @@ class GcRuns:
             signals=tuple(sorted(self._signals.get(reclaimed or "", ()))),
         )
         fact = shown(entry, body, cause=self._start if of_pass == "space" else None)
-        self.removed.append(fact)
+        self._removed.append(fact)
         self._removals.append(self._queue.put(_Removal(fact, entry.line.text)))
         if of_pass == "space":
             self._presume(entry.ts_ns)
@@ -359,19 +356,14 @@ def _number(pattern: re.Pattern[str], text: str) -> int | None:
 class ImageAssembler(Assembler):
     """Detect passes, garbage collections, the image filesystem and eviction signals."""
 
-    time_passes = HEARTBEAT
+    part_kinds = DetectPasses, GcRuns
 
-    def __init__(self, context: BundleContext) -> None:
-        super().__init__(context)
+    def __init__(self, registers: Registers) -> None:
+        super().__init__(registers)
         self._passes = DetectPasses(self.queue)
-        self._runs = GcRuns(context, self.queue, self._passes)
+        self._runs = GcRuns(registers, self.queue, self._passes)
         self.parts = (self._passes, self._runs)
         self._image_fs: ImageFsObserved | None = None
-
-    @property
-    def removed(self) -> list[Fact]:
-        """Removals of images so far."""
-        return self._runs.removed
 
     def before(self, ts_ns: int, pid: int | None = None) -> None:
         """What runs out with time, or ends with a process."""
@@ -381,6 +373,10 @@ class ImageAssembler(Assembler):
     def end(self, ts_ns: int) -> None:
         """The last pass is complete."""
         self._passes.end()
+
+    @reads(*HEARTBEAT)
+    def _beat(self, entry: Entry) -> None:
+        """It shows which process writes."""
 
     @reads("Availability is larger than capacity")
     def _availability(self, entry: Entry) -> None:

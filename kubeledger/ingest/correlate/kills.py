@@ -11,13 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from kubeledger.ingest.correlate.assembler import Entry, reads, reads_events
-from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.correlate.evictions import EvictionsAssembler
+from kubeledger.ingest.correlate.assembler import PodAssembler, reads, reads_events
+from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.holdback import WAIT_NS, Waiting, shown
-from kubeledger.ingest.correlate.lifecycle import EndingsAssembler
-from kubeledger.ingest.correlate.preemption import PreemptionAssembler
-from kubeledger.ingest.correlate.registers import Container, Pod, PodAssembler, Registers
+from kubeledger.ingest.correlate.registers import Container, Pod, Registers
 from kubeledger.ingest.messages.podref import bare_container_id
 from kubeledger.ingest.sources.items import Fact
 from kubeledger.kubelet.lifecycle.disputes import LINES_DISAGREE, Dispute
@@ -72,24 +69,12 @@ class _Kill(Waiting[ContainerKilled]):
 class KillsAssembler(PodAssembler):
     """Killed containers."""
 
-    def __init__(
-        self,
-        context: BundleContext,
-        registers: Registers,
-        preemption: PreemptionAssembler,
-        evictions: EvictionsAssembler,
-        endings: EndingsAssembler,
-        failures: Mapping[tuple[Pod, str, str], Fact],
-    ) -> None:
-        """``failures``: pod, container, probe type -> last transition to failure."""
-        super().__init__(context, registers)
-        self._preemption = preemption
-        self._evictions = evictions
-        self._endings = endings
-        self._failures = failures
+    def __init__(self, registers: Registers) -> None:
+        super().__init__(registers)
         self._kills: dict[str, _Kill] = {}
         # 1.21 writes the line about any period in the words of the one about an override.
-        self._overrides_only = re.match(r"v?1\.21\b", context.kubelet_version or "") is not None
+        version = self.context.kubelet_version or ""
+        self._overrides_only = re.match(r"v?1\.21\b", version) is not None
 
     # -- lines ----------------------------------------------------------------------------
 
@@ -255,14 +240,14 @@ class KillsAssembler(PodAssembler):
     def _open(self, container: Container, entry: Entry) -> _Kill:
         body = ContainerKilled(**container.names, reason=None, message=None, grace_period_s=None)
         container.kill = fact = shown(entry, body)
-        kill = self.queue.put(_Kill(fact, container, self._evictions.of(container.pod)))
+        kill = self.queue.put(_Kill(fact, container, container.pod.evicted))
         self._kills[container.container_id] = kill
         return kill
 
     def _record_unseen(self, before: Container, entry: Entry, message: str) -> None:
         """The instance before had ended: no line tells the ID of the one that is killed."""
         unseen = Container("", before.pod, before.name)
-        reason, cause = self._reason_of(unseen, message, self._evictions.of(before.pod))
+        reason, cause = self._reason_of(unseen, message, before.pod.evicted)
         names = unseen.names | {"container_id": None}
         body = ContainerKilled(**names, reason=reason, message=message, grace_period_s=None)
         self.queue.add(shown(entry, body, cause=cause))
@@ -302,32 +287,31 @@ class KillsAssembler(PodAssembler):
         for phrase, reason in _PHRASES:
             if message is not None and phrase in message:
                 probe_type = reason.partition("_")[0]
-                failure = self._failures.get((pod, container.name or "", probe_type))
+                failures = self._containers.of(pod).unhealthy
+                failure = failures.get((container.name or "", probe_type))
                 return reason, failure if _is_of(failure, container) else None
-        fact = self._endings.begun.get(pod)
-        ending = self._ending(pod)
+        ending = _ending(pod)
         if ending == "node_shutdown":
-            return ending, fact
-        if pod in self._preemption.victims:
-            return "preempted", self._preemption.victims[pod]
-        if pod in self._preemption.reported_victims:
-            return "preempted", None
-        if self._evictions.of(pod) is not None:
+            return ending, pod.ending
+        if pod.preempted is not None or pod.is_told_victim:
+            return "preempted", pod.preempted
+        if pod.evicted is not None:
             return "evicted", eviction
         if ending is not None:
-            return ending, (ending == "pod_deleted" and pod.deleted) or fact
+            return ending, (ending == "pod_deleted" and pod.deleted) or pod.ending
         if pod.deleted is not None:
             return "pod_deleted", pod.deleted
-        return ("sandbox_changed" if pod in self._endings.without_sandbox else None), None
+        return ("sandbox_changed" if pod.lacks_sandbox else None), None
 
-    def _ending(self, pod: Pod) -> str | None:
-        """Why its worker stops the pod; None where that is not known."""
-        fact = self._endings.begun.get(pod)
-        if fact is None or not isinstance(fact.body, PodTerminating):
-            return None
-        if fact.body.reason == "ended" and pod in self._endings.past_deadline:
-            return "deadline_exceeded"
-        return _OF_ENDING.get(fact.body.reason)
+
+def _ending(pod: Pod) -> str | None:
+    """Why its worker stops the pod; None where that is not known."""
+    body = None if pod.ending is None else pod.ending.body
+    if not isinstance(body, PodTerminating):
+        return None
+    if body.reason == "ended" and pod.past_deadline:
+        return "deadline_exceeded"
+    return _OF_ENDING.get(body.reason)
 
 
 def _is_of(failure: Fact | None, container: Container) -> bool:

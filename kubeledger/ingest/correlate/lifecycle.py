@@ -8,18 +8,21 @@ configuration is, and where a new kubelet process begins.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple, cast, get_args
 
 import msgspec
 
-from kubeledger.ingest.correlate.assembler import Entry, reads, reads_events, takes
-from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.correlate.evictions import EvictionsAssembler
+from kubeledger.ingest.correlate.assembler import (
+    PodAssembler,
+    about_pod,
+    reads,
+    reads_events,
+    takes,
+)
+from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.holdback import Waiting, shown
-from kubeledger.ingest.correlate.preemption import PreemptionAssembler
-from kubeledger.ingest.correlate.registers import Pod, PodAssembler, Registers, about_pod
-from kubeledger.ingest.correlate.state_files import ResourceManagerAssembler
+from kubeledger.ingest.correlate.registers import Pod, Registers
 from kubeledger.ingest.correlate.survey import kubelet_uid
 from kubeledger.ingest.klog.log_signs import FATAL, first_line, is_of_systemd, reason_of
 from kubeledger.ingest.messages.podref import structured_pod
@@ -44,32 +47,11 @@ Reason = Literal["deleted", "removed", "orphaned", "ended", "killed", "shutdown"
 
 
 class EndingsAssembler(PodAssembler):
-    """Pods that are stopped as a whole; kubelets that give up.
+    """Pods that are stopped as a whole; kubelets that give up."""
 
-    Attributes:
-        begun: pod -> the fact that its worker stops it, of the last kubelet process that did.
-        past_deadline: pods of which an event says that their deadline passed.
-        without_sandbox: pods whose sandbox was stopped, and no new one is there yet.
-        kubelet_exit: what ended the last kubelet, if no signal from outside did; until the next.
-    """
-
-    def __init__(
-        self,
-        context: BundleContext,
-        registers: Registers,
-        preemption: PreemptionAssembler,
-        evictions: EvictionsAssembler,
-        managers: Sequence[ResourceManagerAssembler[Any]],
-    ) -> None:
-        super().__init__(context, registers)
-        self.begun: dict[Pod, Fact] = {}
-        self.past_deadline: set[Pod] = set()
-        self.without_sandbox: set[Pod] = set()
-        self.kubelet_exit: Fact | None = None
+    def __init__(self, registers: Registers) -> None:
+        super().__init__(registers)
         self._exit: Waiting[KubeletExited] | None = None
-        self._preemption = preemption
-        self._evictions = evictions
-        self._managers = managers
         self._open: dict[Pod, tuple[int, Waiting[PodTerminating]]] = {}
 
     @about_pod("Pod is stopped")
@@ -83,11 +65,11 @@ class EndingsAssembler(PodAssembler):
     @about_pod("Stopping PodSandbox for pod, will start new one")
     def _replaces(self, entry: Entry, pod: Pod) -> None:
         """The sandbox is gone or changed: what runs in the pod goes with it."""
-        self.without_sandbox.add(pod)
+        pod.lacks_sandbox = True
 
     @about_pod("Created PodSandbox for pod")
     def _replaced(self, entry: Entry, pod: Pod) -> None:
-        self.without_sandbox.discard(pod)
+        pod.lacks_sandbox = False
 
     @about_pod("Pod terminating with grace period")
     def _grace(self, entry: Entry, pod: Pod) -> None:
@@ -107,33 +89,32 @@ class EndingsAssembler(PodAssembler):
     def _event(self, entry: Entry) -> None:
         event = entry.event()
         if event is not None:
-            self.past_deadline.add(self._pods.named(event.pod, entry))
+            self._pods.named(event.pod, entry).past_deadline = True
 
     @about_pod("Pod is being synced for the first time")
     def _first_synced(self, entry: Entry, pod: Pod) -> None:
         """A worker that is new knows of no end: a static pod comes back with its UID."""
-        self.begun.pop(pod, None)
-        self.past_deadline.discard(pod)
+        pod.ending, pod.past_deadline = None, False
 
     def _of_process(self, pod: Pod) -> Waiting[PodTerminating] | None:
         """The end that the present kubelet process has begun for a pod."""
         process, waiting = self._open.get(pod, (-1, None))
-        return waiting if process == self._sync_loop.process and pod in self.begun else None
+        return waiting if process == self._sync_loop.process and pod.ending else None
 
     def _record(self, pod: Pod, entry: Entry, reason: Reason) -> Waiting[PodTerminating]:
         body = PodTerminating(**pod.names, reason=reason, grace_period_s=None)
         cause = pod.deleted
         if reason == "killed":
-            cause = self._evictions.of(pod) or self._preemption.victims.get(pod)
+            cause = pod.evicted or pod.preempted
         waiting = self.queue.hold(shown(entry, body, cause=cause))
         self._open[pod] = self._sync_loop.process, waiting
-        self.begun[pod] = waiting.fact
+        pod.ending = waiting.fact
         return waiting
 
     @reads("The kubelet gives up", FATAL)
     def _gave_up(self, entry: Entry) -> None:
         """A process ends once: what is written after the first such line only follows from it."""
-        line, last = entry.line, self.kubelet_exit
+        line, last = entry.line, self._sync_loop.exited
         reason = reason_of(line)
         if reason is None:
             return
@@ -144,12 +125,10 @@ class EndingsAssembler(PodAssembler):
             self._tell_whole(message, line.evidence)
             return
         body = KubeletExited(pid=line.pid, reason=reason, message=message)
-        refused = [each.refused_state for each in self._managers if each.refused_state is not None]
-        last_refused = max(refused, key=lambda fact: fact.ts_ns, default=None)
-        if last_refused is not None and line.ts_ns - last_refused.ts_ns > NS_PER_S:
-            last_refused = None
-        self._exit = self.queue.hold(shown(line, body, cause=last_refused))
-        self.kubelet_exit = self._exit.fact
+        refused = self.registers.refused_state
+        is_why = refused is not None and line.ts_ns - refused.ts_ns <= NS_PER_S
+        self._exit = self.queue.hold(shown(line, body, cause=refused if is_why else None))
+        self._sync_loop.exited = self._exit.fact
         if _shortened(message) is None:
             self._exit.settle()
 
@@ -204,8 +183,8 @@ class _Body(NamedTuple):
 class LifecycleAssembler(PodAssembler):
     """Config changes, pod lists and terminated pods."""
 
-    def __init__(self, context: BundleContext, registers: Registers) -> None:
-        super().__init__(context, registers)
+    def __init__(self, registers: Registers) -> None:
+        super().__init__(registers)
         self._listed: dict[str, dict[tuple[str, str, str], bytes]] = {}
         self._bodies: dict[str, dict[int, _Body]] = {}
         self._terminated: set[tuple[str, str, str | None]] = set()
@@ -253,7 +232,7 @@ class LifecycleAssembler(PodAssembler):
     )
     def _gone(self, entry: Entry, pod: Pod) -> None:
         """One that is to be created had ended before, and one that was refused never ran."""
-        if entry.text("syncType").startswith("create") or pod in self._admissions.rejected:
+        if entry.text("syncType").startswith("create") or pod.rejected:
             return
         key = (pod.namespace, pod.name, pod.uid)
         if key not in self._terminated:

@@ -8,9 +8,10 @@ from typing import Any, Literal, NamedTuple, cast, get_args
 
 import msgspec
 
-from kubeledger.ingest.correlate.assembler import Assembler, Entry, reads, reads_events, takes
-from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.assembler import Assembler, reads, reads_events, takes
+from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.holdback import Seen, Waiting, shown
+from kubeledger.ingest.correlate.registers import Registers
 from kubeledger.ingest.correlate.settings_log import SettingsCollector
 from kubeledger.ingest.sources.items import (
     Fact,
@@ -69,8 +70,8 @@ class _Known(NamedTuple):
 class ConditionsAssembler(Assembler):
     """Changes of Ready and of the pressures."""
 
-    def __init__(self, context: BundleContext) -> None:
-        super().__init__(context)
+    def __init__(self, registers: Registers) -> None:
+        super().__init__(registers)
         self._known: dict[str, _Known] = {}
 
     @reads("Recording event message for node")
@@ -160,9 +161,11 @@ _Worker = tuple[str, str, str, str, str]
 class NodeAssembler(Assembler):
     """Settings once a kubelet process; the node and each worker's counters as they change."""
 
-    def __init__(self, context: BundleContext) -> None:
-        super().__init__(context)
-        self._settings = SettingsCollector(context, self.queue)
+    part_kinds = (SettingsCollector,)
+
+    def __init__(self, registers: Registers) -> None:
+        super().__init__(registers)
+        self._settings = SettingsCollector(self.context, self.queue)
         self.parts = (self._settings,)
         self._node = NodeObserved()
         self._node_evidence: dict[str, Evidence] = {}
@@ -176,7 +179,10 @@ class NodeAssembler(Assembler):
         self.queue.add(shown(gap, body))
 
     def goes_on(self, line: LogLine) -> Facts:
-        """What is known of its settings holds from here on, not only from the next sign of it."""
+        """Another kubelet process, whose begin no log holds, is running by this line.
+
+        What is known of its settings holds from here on, not only from the next sign of it.
+        """
         self._settings.runs(line)
         return self.queue.release(line.ts_ns)
 

@@ -17,10 +17,11 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.ingest.correlate.assembler import Assembler, Entry, reads, reads_events, takes
-from kubeledger.ingest.correlate.context import BundleContext, Instance
+from kubeledger.ingest.correlate.assembler import Assembler, reads, reads_events, takes
+from kubeledger.ingest.correlate.context import Instance
+from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.holdback import Seen, Waiting
-from kubeledger.ingest.correlate.registers import SyncLoop
+from kubeledger.ingest.correlate.registers import Registers
 from kubeledger.ingest.messages.podref import bare_container_id
 from kubeledger.ingest.sources.items import Fact, KernelReport, PodList
 from kubeledger.ingest.sources.pod_lists import News
@@ -92,18 +93,13 @@ class _Kill(Waiting[ProcessKilled]):
 
 
 class OomAssembler(Assembler):
-    """Out-of-memory kills.
-
-    Attributes:
-        kubelet_killed: the kill of the kubelet itself, until another one starts.
-    """
+    """Out-of-memory kills."""
 
     time_passes = ("Got sys oom event",)
 
-    def __init__(self, context: BundleContext, sync_loop: SyncLoop) -> None:
-        super().__init__(context)
-        self.kubelet_killed: Fact | None = None
-        self._sync_loop = sync_loop
+    def __init__(self, registers: Registers) -> None:
+        super().__init__(registers)
+        self._sync_loop = registers.sync_loop
         self._kills: dict[str, list[_Kill]] = {}
         self._reports: dict[str, list[KernelReport]] | None = None
         self._reported_statuses: set[str] = set()
@@ -311,7 +307,7 @@ class OomAssembler(Assembler):
         cause = self.queue.add(Fact(ts_ns, self._shortage(report), report.evidence))
         kill = self._hold(key, Fact(ts_ns, body, report.evidence, cause=cause), report=report)
         if report.process == "kubelet":
-            self.kubelet_killed = kill.fact
+            self._sync_loop.killed = kill.fact
         return kill
 
     def _hold(

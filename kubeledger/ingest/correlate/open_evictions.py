@@ -7,7 +7,8 @@ from typing import Any, cast
 
 import msgspec
 
-from kubeledger.ingest.correlate.assembler import Entry, reads
+from kubeledger.ingest.correlate.assembler import reads
+from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.holdback import Holdback, Waiting
 from kubeledger.ingest.correlate.registers import Pod
 from kubeledger.ingest.messages.evictions import Driver, EvictionRounds, amount_of
@@ -224,13 +225,9 @@ class OpenEvictions:
 
     Of a pod several may be open: the manager's loop and the notifiers of memory thresholds each
     wait for the pod that they chose.
-
-    Attributes:
-        facts: pod -> the last eviction for which it was chosen since it was added.
     """
 
     def __init__(self, queue: Holdback, rounds: EvictionRounds) -> None:
-        self.facts: dict[Pod, Fact] = {}
         self._queue = queue
         self._rounds = rounds
         self._open: dict[Pod, list[OpenEviction]] = {}
@@ -262,7 +259,7 @@ class OpenEvictions:
         fact = Fact(ts_ns, _chosen(pod, reclaim), evidence, cause)
         eviction = self._queue.put(OpenEviction(fact, reclaim))
         self._open[pod] = [eviction, *self._open.get(pod, ())]
-        self.facts[pod] = fact
+        pod.evicted = fact
         return eviction
 
     def choose(
@@ -284,7 +281,7 @@ class OpenEvictions:
 
     def is_recorded(self, pod: Pod, ts_ns: int) -> bool:
         """Whether lines of the log reported an eviction at that time."""
-        newest, fact = self.of(pod), self.facts.get(pod)
+        newest, fact = self.of(pod), pod.evicted
         reported = fact is not None and abs(fact.ts_ns - ts_ns) <= _EVENT_NS
         return reported and not (newest is not None and newest.lineless)
 
@@ -297,7 +294,7 @@ class OpenEvictions:
     def withdraw(self, pod: Pod, eviction: OpenEviction) -> None:
         self.close(pod, eviction)
         eviction.drop()
-        self.facts.pop(pod, None)
+        pod.evicted = None
 
     def drop_unexplained(self, now_ns: int) -> None:
         """A candidate of which nothing more was said was perhaps not evicted."""
@@ -305,7 +302,7 @@ class OpenEvictions:
             if eviction.due_ns <= now_ns or not eviction.is_open:
                 self.close(pod, eviction)
                 if not earlier and eviction.tentative:
-                    self.facts.pop(pod, None)
+                    pod.evicted = None
 
     def take_back(self, pod: Pod, ts_ns: int) -> str | None:
         """The message of the event that a line shows now, which is the fact's first."""

@@ -9,13 +9,12 @@ lost these lines, a victim's status or event reports it.
 
 from __future__ import annotations
 
-from kubeledger.ingest.correlate.assembler import Entry, reads
-from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.assembler import PodAssembler, about_pod, reads, reads_if
+from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.holdback import Waiting, shown
-from kubeledger.ingest.correlate.registers import Pod, PodAssembler, Registers, about_pod
-from kubeledger.ingest.correlate.rejections import RECOVERY, failed_status
+from kubeledger.ingest.correlate.registers import Pod, Registers
+from kubeledger.ingest.correlate.rejections import PREEMPTING, RECOVERY, failed_status
 from kubeledger.ingest.messages.podref import PodRef, shown_uid, structured_pod
-from kubeledger.ingest.sources.items import Fact
 from kubeledger.model.bodies.eviction import InsufficientResource, PodPreempted, PreemptionFailed
 from kubeledger.model.patterns import regex
 from kubeledger.model.units import NS_PER_S
@@ -26,7 +25,6 @@ _DUMPED = regex(
 )
 _RESOURCE = regex(r"\(res: (?P<resource>[^,\s]+), q: (?P<quantity>-?\d+)\)")
 _CRITICAL_PRIORITY = 2_000_000_000
-_REASON = "Preempting"
 _MESSAGE = "Preempted in order to admit critical pod"
 """Of the status that the kubelet sets for a victim, and of the event that it sends."""
 _OUTCOME_WAIT_NS = 3600 * NS_PER_S
@@ -34,42 +32,12 @@ _OUTCOME_WAIT_NS = 3600 * NS_PER_S
 
 
 class PreemptionAssembler(PodAssembler):
-    """Victims, and preemptions that found none.
+    """Victims, and preemptions that found none."""
 
-    Attributes:
-        victims: pod -> the preemption that chose it since it was added.
-        reported_victims: pods of which an event says that they were, whichever others other lines
-            name.
-        made_for: pod -> what was preempted in its admission.
-        failures: pod -> why nothing was.
-    """
-
-    def __init__(self, context: BundleContext, registers: Registers) -> None:
-        super().__init__(context, registers)
-        self.victims: dict[Pod, Fact] = {}
-        self.reported_victims: set[Pod] = set()
-        self.made_for: dict[Pod, list[Fact]] = {}
-        self.failures: dict[Pod, Fact] = {}
+    def __init__(self, registers: Registers) -> None:
+        super().__init__(registers)
         self._awaited: dict[Pod, Waiting[PodPreempted]] = {}
         self._announced: dict[Pod, Waiting[PodPreempted]] = {}
-
-    def ended(self, pod: Pod) -> bool:
-        """Whether a victim is gone by the time it is added again.
-
-        A process that ended before its victim did takes the choice with it.
-        """
-        fact, statuses = self.victims.get(pod), self.context.status_of(pod.uid)
-        if fact is None or not isinstance(fact.body, PodPreempted):
-            return False
-        was_told = any(status.get("reason") == _REASON for status in statuses)
-        return bool(fact.body.evicted) or was_told or not statuses
-
-    def forget(self, pod: Pod) -> None:
-        """The pod is added again: what was decided about it before is over."""
-        self.victims.pop(pod, None)
-        self.reported_victims.discard(pod)
-        self.made_for.pop(pod, None)
-        self.failures.pop(pod, None)
 
     # -- the choice -----------------------------------------------------------------------
 
@@ -134,15 +102,15 @@ class PreemptionAssembler(PodAssembler):
             waiting.fact.body, waiting.fact.cause = body, cause
             waiting.lead(entry.evidence)
             for other in self._admissions.adding:
-                if waiting.fact in (made := self.made_for.get(other, [])):
-                    made.remove(waiting.fact)
+                if waiting.fact in other.made_room:
+                    other.made_room.remove(waiting.fact)
         else:
             waiting = self.queue.hold(shown(entry, body, cause=cause), _OUTCOME_WAIT_NS)
             self._sync_loop.await_iteration(waiting)
         self._awaited[victim] = waiting
-        self.victims[victim] = waiting.fact
+        victim.preempted = waiting.fact
         if preemptor is not None:
-            self.made_for.setdefault(preemptor, []).append(waiting.fact)
+            preemptor.made_room.append(waiting.fact)
         return waiting
 
     def _preemptor(self) -> Pod | None:
@@ -162,7 +130,7 @@ class PreemptionAssembler(PodAssembler):
     @about_pod("Pod evicted successfully", "Failed to evict pod")
     def _outcome(self, entry: Entry, victim: Pod) -> None:
         waiting = self._awaited.pop(victim, None)
-        if waiting is not None and not waiting.is_open and waiting.fact is self.victims.get(victim):
+        if waiting is not None and not waiting.is_open and waiting.fact is victim.preempted:
             return  # it was told already, and a line out of order seemed to end its wait
         if waiting is None or not waiting.is_open:
             # At low verbosity the outcome is the only line.
@@ -172,13 +140,15 @@ class PreemptionAssembler(PodAssembler):
         waiting.join(entry.evidence)
         waiting.settle()
 
-    @reads("Event occurred")
+    @reads_if(
+        lambda values: _is_victim_status(values.get("reason"), values.get("message")),
+        "Event occurred",
+    )
     def _event(self, entry: Entry) -> None:
-        reported = _is_victim_status(entry.text("reason"), entry.text("message"))
-        event = entry.event() if reported else None
+        event = entry.event()
         if event is not None:
             victim = self._pods.named(event.pod, entry)
-            self.reported_victims.add(victim)
+            victim.is_told_victim = True
             self._victim_status(entry, victim)
 
     @about_pod("Status Manager: adding pod")
@@ -191,7 +161,7 @@ class PreemptionAssembler(PodAssembler):
         """Of a victim that a line reports, or whose lines are lost or still to come."""
         if victim in self._awaited:
             self._awaited[victim].join(entry.evidence)
-        elif victim in self.victims:
+        elif victim.preempted is not None:
             return
         elif self._survives(victim):
             # It is about somebody else, or wrong.
@@ -204,9 +174,9 @@ class PreemptionAssembler(PodAssembler):
     def _survives(self, pod: Pod) -> bool:
         """Whether lists show the pod, and neither they nor an event of the API a victim."""
         statuses = self.context.status_of(pod.uid)
-        if ("Pod", pod.namespace, pod.name, _REASON, _MESSAGE) in self.context.events:
+        if ("Pod", pod.namespace, pod.name, PREEMPTING, _MESSAGE) in self.context.events:
             return False
-        return bool(statuses) and all(status.get("reason") != _REASON for status in statuses)
+        return bool(statuses) and all(status.get("reason") != PREEMPTING for status in statuses)
 
     # -- no choice ------------------------------------------------------------------------
 
@@ -218,7 +188,7 @@ class PreemptionAssembler(PodAssembler):
         """No set of victims was found; the line also shows the refusal, which names this fact."""
         message = entry.text("message")
         of_predicate = entry.message.startswith("Predicate") and not message.startswith(RECOVERY)
-        if of_predicate or pod in self.failures:
+        if of_predicate or pod.no_room is not None:
             return
         body = PreemptionFailed(
             preemptor_namespace=pod.namespace,
@@ -229,9 +199,9 @@ class PreemptionAssembler(PodAssembler):
             insufficient=(),
             error=(entry.get("err") or message.removeprefix(RECOVERY)).rstrip("\n"),
         )
-        self.failures[pod] = self.queue.add(shown(entry, body, cause=pod.added))
+        pod.no_room = self.queue.add(shown(entry, body, cause=pod.added))
 
 
-def _is_victim_status(reason: str, message: str) -> bool:
+def _is_victim_status(reason: str | None, message: str | None) -> bool:
     """Whether a status or an event is that of a victim, even with one wrong word."""
-    return reason == _REASON or message == _MESSAGE
+    return reason == PREEMPTING or message == _MESSAGE

@@ -16,10 +16,11 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from kubeledger.ingest.correlate.assembler import Entry, reads, takes
-from kubeledger.ingest.correlate.context import BundleContext, Subject, may_be_same
-from kubeledger.ingest.correlate.holdback import Holdback, Seen, Waiting, shown
-from kubeledger.ingest.correlate.registers import PodAssembler, Registers
+from kubeledger.ingest.correlate.assembler import PodAssembler, reads, reads_events, takes
+from kubeledger.ingest.correlate.context import Subject, may_be_same
+from kubeledger.ingest.correlate.entry import Entry
+from kubeledger.ingest.correlate.holdback import Seen, Waiting, shown
+from kubeledger.ingest.correlate.registers import Registers
 from kubeledger.ingest.correlate.survey import kubelet_uid
 from kubeledger.ingest.sources.items import ApiEvent, Fact, ImageManagerRecord, PodList
 from kubeledger.ingest.sources.pod_lists import News
@@ -95,10 +96,11 @@ class _Told(msgspec.Struct):
 class PullsAssembler(PodAssembler):
     """Pulls, as events and sync errors tell them, and the files of ``image_manager/``."""
 
-    def __init__(self, context: BundleContext, registers: Registers) -> None:
-        super().__init__(context, registers)
-        # Of its own: what waits for another source keeps nothing else waiting.
-        self.queue = Holdback()
+    shares_queue = False
+    """What waits for another source keeps nothing else waiting."""
+
+    def __init__(self, registers: Registers) -> None:
+        super().__init__(registers)
         self._told: dict[tuple[str, Outcome], list[_Told]] = {}
         self._begun: dict[str, dict[tuple[str | None, str | None], Fact]] = {}
         self._counted: set[tuple[str, int]] = set()
@@ -116,9 +118,9 @@ class PullsAssembler(PodAssembler):
             self._told.clear()
             self._begun.clear()
 
-    @reads("Event occurred")
+    @reads_events("Pulled", *_EVENTS)
     def _event(self, entry: Entry) -> None:
-        event = entry.event("Pulled", *_EVENTS)
+        event = entry.event()
         if event is None:
             return
         said = _said(event.reason, event.message)

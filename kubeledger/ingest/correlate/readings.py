@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from kubeledger.ingest.correlate.assembler import Assembler, takes
-from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.holdback import shown
+from kubeledger.ingest.correlate.registers import Registers
 from kubeledger.ingest.klog.forms import integer
 from kubeledger.ingest.sources.items import PodResources, StatsSummary
 from kubeledger.model.bodies.devicemanager import AllocatableResourcesListed, PodResourcesListed
@@ -20,8 +20,8 @@ from kubeledger.model.units import parse_api_ts
 class ReadingsAssembler(Assembler):
     """One record a summary, and one for each answer that differs from the one before."""
 
-    def __init__(self, context: BundleContext) -> None:
-        super().__init__(context)
+    def __init__(self, registers: Registers) -> None:
+        super().__init__(registers)
         self._last: dict[str, PodResourcesListed | AllocatableResourcesListed] = {}
 
     @takes(StatsSummary)

@@ -9,13 +9,13 @@ verbose) becomes a fact of its own, which says how many it stands for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import msgspec
 
-from kubeledger.ingest.correlate.assembler import Assembler, Entry, reads, takes
-from kubeledger.ingest.correlate.context import BundleContext, IndexedEvent
+from kubeledger.ingest.correlate.assembler import Assembler, reads, takes
+from kubeledger.ingest.correlate.context import IndexedEvent
+from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.holdback import Waiting, shown
+from kubeledger.ingest.correlate.registers import Registers
 from kubeledger.ingest.klog.sent_events import OCCURRED, SENT
 from kubeledger.ingest.messages.noise import HEARTBEAT
 from kubeledger.ingest.sources.items import (
@@ -92,13 +92,12 @@ class ReasonAssembler(Assembler):
     # The reader makes an event of what was sent, if it shows one (``sent_events``).
     time_passes = (*HEARTBEAT, *SENT)
 
-    def __init__(self, context: BundleContext, removed_images: Sequence[Fact]) -> None:
-        super().__init__(context)
-        self._removed_images = removed_images
+    def __init__(self, registers: Registers) -> None:
+        super().__init__(registers)
         self._tallies: dict[EventKey, _Tally] = {}
         self._counted: dict[str, int] = {}
         self._combined: dict[EventKey, IndexedEvent] = {}
-        for key, event in context.events.items():
+        for key, event in self.context.events.items():
             if key[-1].startswith(COMBINED):
                 self._combined[_similar(key)] = event
 
@@ -260,7 +259,7 @@ class ReasonAssembler(Assembler):
         size = None if found is None else sizes.get(found["image"] or found["source"])
         if size is None or list(sizes.values()).count(size) > 1:
             return None
-        for fact in reversed(self._removed_images):
+        for fact in reversed(self.registers.removed_images):
             body = fact.body
             if fact.ts_ns <= ts_ns and isinstance(body, ImageDeleted) and body.size_bytes == size:
                 return fact

@@ -1,34 +1,42 @@
 """The registers of a bundle, which the assemblers about pods share: what its log tells apart.
 
 The log of 1.36 mostly holds names only, so a pod is found by UID or name. One :class:`Pod` a pod
-instance. What an assembler decides about a pod stays with that assembler.
+instance, with what became of it: each of these is noted by one assembler, and read by others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import wraps
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from kubeledger.ingest.correlate.assembler import Assembler, Entry, reads
 from kubeledger.ingest.correlate.context import BundleContext, Subject
+from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.holdback import Holdback, Seen, Waiting
 from kubeledger.ingest.messages.podref import PodRef
-from kubeledger.ingest.sources.items import Fact, Facts, LogLine
+from kubeledger.ingest.sources.items import Fact, LogLine
+from kubeledger.model.bodies.cgroups import PodResources
 from kubeledger.model.bodies.lifecycle import ContainerKilled
 from kubeledger.model.record import Evidence
 
 
 class Pod(msgspec.Struct, eq=False):
-    """One pod instance, with what the pod configuration showed of it.
+    """One pod instance, with what the pod configuration showed of it, and what became of it.
 
     Attributes:
         source: config source of its ADD; None before that.
         added: the fact of its last ADD; ``deleted`` the one of DELETE or REMOVE.
         removed: REMOVE was seen.
         phase: of the last pod list so far.
+        rejected: its refusal; None again when it is added again, as all below.
+        preempted: the preemption that chose it; ``is_told_victim``: an event says that it was
+            one, whichever others other lines name.
+        made_room: what was preempted in its admission; ``no_room`` why nothing was.
+        evicted: the last eviction for which it was chosen.
+        ending: the fact that its worker stops it, of the last kubelet process that did.
+        past_deadline: an event says that its deadline passed.
+        lacks_sandbox: its sandbox was stopped, and no new one is there yet.
     """
 
     namespace: str
@@ -39,6 +47,20 @@ class Pod(msgspec.Struct, eq=False):
     deleted: Fact | None = None
     removed: bool = False
     phase: str | None = None
+    rejected: Fact | None = None
+    preempted: Fact | None = None
+    is_told_victim: bool = False
+    made_room: list[Fact] = []
+    no_room: Fact | None = None
+    evicted: Fact | None = None
+    ending: Fact | None = None
+    past_deadline: bool = False
+    lacks_sandbox: bool = False
+
+    def begin_anew(self) -> None:
+        """It is added again: what was decided about it before is over."""
+        self.preempted = self.no_room = self.evicted = None
+        self.is_told_victim, self.made_room = False, []
 
     @property
     def is_static(self) -> bool:
@@ -140,11 +162,15 @@ class SyncLoop:
     Attributes:
         process: kubelet processes seen so far; 0 when the log begins inside one.
         started_ns: when the present one entered its sync loop; None when that is not known.
+        killed: the kill of the last one, by the kernel, until another one starts; ``exited``: what
+            ended it, if no signal from outside did.
     """
 
     def __init__(self) -> None:
         self.process = 0
         self.started_ns: int | None = None
+        self.killed: Fact | None = None
+        self.exited: Fact | None = None
         self._blocked_by: list[Waiting[Any]] = []
 
     def start(self, ts_ns: int) -> None:
@@ -234,6 +260,7 @@ class PodContainers(msgspec.Struct):
         unstarted: containers of which the log reported that they could not be started; ``in_vain``
             after an instance was made, whose end is all that a relist will see.
         ran: containers of which an instance ran; ``failures`` of how many the start failed.
+        unhealthy: (container, probe type) -> the last transition to failure.
     """
 
     current: dict[str, str] = {}
@@ -250,6 +277,7 @@ class PodContainers(msgspec.Struct):
     in_vain: set[str] = set()
     ran: set[str] = set()
     failures: dict[str, int] = {}
+    unhealthy: dict[tuple[str, str], Fact] = {}
 
 
 class Containers:
@@ -298,18 +326,16 @@ class Containers:
 
 
 class Admissions:
-    """Which pods the kubelet is admitting, and which it rejected.
+    """Which pods the kubelet is admitting.
 
     Attributes:
         adding: (n,) pods of the last ADD whose admission is not decided, in its order.
         undecided: the same of all ADDs.
-        rejected: the refusal of a pod; gone when it is added again.
     """
 
     def __init__(self) -> None:
         self.adding: list[Pod] = []
         self.undecided: dict[Pod, None] = {}
-        self.rejected: dict[Pod, Fact] = {}
         self._add_line: LogLine | None = None
 
     def begin_add(self, line: LogLine) -> None:
@@ -320,7 +346,7 @@ class Admissions:
 
     def begin(self, pod: Pod) -> None:
         """A pod of the ADD is put through admission."""
-        self.rejected.pop(pod, None)
+        pod.rejected = None
         self.adding.append(pod)
         self.undecided[pod] = None
 
@@ -336,38 +362,38 @@ class Admissions:
         self.adding = []
 
 
-class Registers(NamedTuple):
-    """Of one bundle. Each is kept by one assembler, ``containers`` by two, and read by others."""
-
-    queue: Holdback
-    pods: Pods
-    sync_loop: SyncLoop
-    containers: Containers
-    admissions: Admissions
+A = TypeVar("A")
 
 
-class PodAssembler(Assembler):
-    """An assembler that keeps or reads registers."""
+class Registers:
+    """All that the assemblers of one bundle share.
 
-    def __init__(self, context: BundleContext, registers: Registers) -> None:
-        super().__init__(context, registers.queue)
-        _, self._pods, self._sync_loop, self._containers, self._admissions = registers
+    Attributes:
+        queue: facts about pods, containers and probes, in one order.
+        made: the assemblers, by class, each since it was needed first.
+        askers: what says the time of the oldest fact that one of them holds back.
+        removed_images: removals of images so far.
+        actuated: pod UID -> what the runtime was last told, as the newest state file shows it.
+        refused_state: the last state file that the CPU or the memory manager refused.
+    """
 
+    def __init__(self, context: BundleContext) -> None:
+        self.context = context
+        self.queue = Holdback()
+        self.pods = Pods(context)
+        self.sync_loop = SyncLoop()
+        self.containers = Containers()
+        self.admissions = Admissions()
+        self.made: dict[type, Any] = {}
+        self.askers: list[Callable[[], int | None]] = [self.queue.waiting_since]
+        self.removed_images: list[Fact] = []
+        self.actuated: dict[str, PodResources] = {}
+        self.refused_state: Fact | None = None
 
-A = TypeVar("A", bound=PodAssembler)
-OfPod = Callable[[A, Entry, Pod], Facts | None]
-
-
-def about_pod(*messages: str) -> Callable[[OfPod[A]], Callable[[A, Entry], Facts | None]]:
-    """As ``reads``; the method gets the pod, too, and no entry that names none."""
-
-    def declare(method: OfPod[A]) -> Callable[[A, Entry], Facts | None]:
-        @reads(*messages)
-        @wraps(method)
-        def of_pod(self: A, entry: Entry) -> Facts | None:
-            pod = self._pods.of(entry)
-            return None if pod is None else method(self, entry, pod)
-
-        return of_pod
-
-    return declare
+    def assembler(self, kind: type[A]) -> A:
+        """The one of that class, made if need be."""
+        if kind not in self.made:
+            make: Callable[[Registers], A] = kind
+            self.made[kind] = make(self)
+        made: A = self.made[kind]
+        return made

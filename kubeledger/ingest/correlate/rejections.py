@@ -40,11 +40,13 @@ _INSUFFICIENT = regex(r"Node didn't have enough resource: ([^,\s]+), ")
 _PREDICATE = regex(r"Predicate (\S+) failed")
 RECOVERY = "Unexpected error while attempting to recover from admission failure: "
 """What stands before an error of preemption."""
+PREEMPTING = "Preempting"
+"""Reason of the status that the kubelet sets for a victim, and of the event that it sends."""
 _UNEXPECTED = regex(
     r"Unexpected error while attempting to recover|Update plugin resources failed"
     r"|Allocate failed due to "
 )
-_NOT_AT_ADMISSION = frozenset({"DeadlineExceeded", "Preempting", "Terminated"})
+_NOT_AT_ADMISSION = frozenset({"DeadlineExceeded", PREEMPTING, "Terminated"})
 _STATUS_PREFIXES = ("Pod was rejected: ", "Pod ")
 _FAILED_STATUS = regex(r"\(\d+, \{Failed \[\] (?P<message>.+?) (?P<reason>\w+)    \[\] ", re.DOTALL)
 

@@ -11,11 +11,17 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from kubeledger.ingest.correlate.assembler import Entry, reads, reads_events, takes
-from kubeledger.ingest.correlate.context import BundleContext, may_be_same
+from kubeledger.ingest.correlate.assembler import (
+    PodAssembler,
+    about_pod,
+    reads,
+    reads_events,
+    takes,
+)
+from kubeledger.ingest.correlate.context import may_be_same
+from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.holdback import Seen, Waiting, shown
-from kubeledger.ingest.correlate.registers import Pod, PodAssembler, Registers, about_pod
-from kubeledger.ingest.correlate.state_files import PodsStateAssembler
+from kubeledger.ingest.correlate.registers import Pod, Registers
 from kubeledger.ingest.correlate.survey import kubelet_uid
 from kubeledger.ingest.messages.podref import PodRef
 from kubeledger.ingest.sources.items import PodList, PodsState
@@ -58,13 +64,10 @@ class _Known(msgspec.Struct):
 class ResizesAssembler(PodAssembler):
     """Outcomes of resizes, as they change."""
 
-    def __init__(
-        self, context: BundleContext, registers: Registers, states: PodsStateAssembler
-    ) -> None:
-        super().__init__(context, registers)
+    def __init__(self, registers: Registers) -> None:
+        super().__init__(registers)
         self._known: dict[Pod, _Known] = {}
         self._news = News()
-        self._states = states
         self._actuated: dict[str, PodResources] = {}
         self._given: dict[Pod, list[_Known]] = {}
 
@@ -181,7 +184,7 @@ class ResizesAssembler(PodAssembler):
     @takes(PodsState)
     def _state_file(self, item: PodsState) -> None:
         """The file of what is actuated shows a resize to be done that another one followed."""
-        before, self._actuated = self._actuated, self._states.actuated
+        before, self._actuated = self._actuated, self.registers.actuated
         for pod, given in self._given.items():
             now, then = (each.get(pod.uid or "") for each in (self._actuated, before))
             if now is None or then in (None, now):

@@ -14,8 +14,9 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.ingest.correlate.assembler import Entry, reads, takes
+from kubeledger.ingest.correlate.assembler import reads, takes
 from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.holdback import Holdback
 from kubeledger.ingest.correlate.settings import (
     SettingsSources,

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kubeledger.ingest.correlate.assembler import Entry, ends, reads, reads_events
-from kubeledger.ingest.correlate.context import BundleContext, Subject
-from kubeledger.ingest.correlate.holdback import WAIT_NS, Holdback, Repeated
-from kubeledger.ingest.correlate.registers import PodAssembler, Registers
+from kubeledger.ingest.correlate.assembler import PodAssembler, ends, reads, reads_events
+from kubeledger.ingest.correlate.context import Subject
+from kubeledger.ingest.correlate.entry import Entry
+from kubeledger.ingest.correlate.holdback import WAIT_NS, Repeated
+from kubeledger.ingest.correlate.registers import Registers
 from kubeledger.ingest.messages.containers import pleg_event
 from kubeledger.ingest.messages.podref import formatted_pod, structured_pod
 from kubeledger.ingest.sources.items import Facts, LogLine
@@ -85,10 +86,11 @@ _Run = tuple[str, str | None, Stage, str | None]
 class StagesAssembler(PodAssembler):
     """Stages that pods do not get past."""
 
-    def __init__(self, context: BundleContext, registers: Registers) -> None:
-        super().__init__(context, registers)
-        # Of its own: a failure that waits for its other lines keeps nothing else waiting.
-        self.queue = Holdback()
+    shares_queue = False
+    """A failure that waits for its other lines keeps nothing else waiting."""
+
+    def __init__(self, registers: Registers) -> None:
+        super().__init__(registers)
         self._runs = Repeated[_Run](self.queue)
         self._of_pods: dict[str, dict[_Run, None]] = {}
         self._uids: dict[tuple[str | None, str], str] = {}

@@ -10,15 +10,16 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from kubeledger.ingest.correlate.assembler import Assembler, Entry, takes
-from kubeledger.ingest.correlate.context import BundleContext, Subject
+from kubeledger.ingest.correlate.assembler import Assembler, takes
+from kubeledger.ingest.correlate.context import Subject
+from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.holdback import Seen, Waiting, shown
-from kubeledger.ingest.correlate.registers import Pods
+from kubeledger.ingest.correlate.registers import Registers
 from kubeledger.ingest.sources.items import DraManagerState, Fact, PodsState
 from kubeledger.kubelet.allocation.state import read_pods_state
 from kubeledger.kubelet.dra.claiminfo import read_dra_manager_state
 from kubeledger.kubelet.kube.containermanager import MalformedCheckpointError
-from kubeledger.model.bodies.cgroups import PodResources, PodsStateRead
+from kubeledger.model.bodies.cgroups import PodsStateRead
 from kubeledger.model.bodies.devicemanager import (
     ClaimPrepared,
     ClaimReleased,
@@ -46,8 +47,8 @@ class StateFile(Seen, Protocol):
 class StateFileAssembler(Assembler):
     """Base of assemblers that read state files."""
 
-    def __init__(self, context: BundleContext) -> None:
-        super().__init__(context)
+    def __init__(self, registers: Registers) -> None:
+        super().__init__(registers)
         self._bodies: dict[str, object] = {}
         self._contents: dict[str, dict[str, Any]] = {}
         self._reported: set[str] = set()
@@ -123,15 +124,10 @@ class _Held(msgspec.Struct, Generic[H]):
 
 
 class ResourceManagerAssembler(StateFileAssembler, ABC, Generic[H]):
-    """Base of both; ``H`` is what a container holds.
+    """Base of both; ``H`` is what a container holds."""
 
-    Attributes:
-        refused_state: the last state file that it refused.
-    """
-
-    def __init__(self, context: BundleContext) -> None:
-        super().__init__(context)
-        self.refused_state: Fact | None = None
+    def __init__(self, registers: Registers) -> None:
+        super().__init__(registers)
         self._held: dict[Holder, _Held[H]] = {}
         self._presumed: dict[Holder, Waiting[Body]] = {}
 
@@ -207,9 +203,9 @@ _PodAndClaim = tuple[str, str]
 class ClaimsAssembler(StateFileAssembler):
     """The state file, and what changed from one to the next."""
 
-    def __init__(self, context: BundleContext, pods: Pods) -> None:
-        super().__init__(context)
-        self._pods = pods
+    def __init__(self, registers: Registers) -> None:
+        super().__init__(registers)
+        self._pods = registers.pods
         self._held: dict[_PodAndClaim, HeldClaim] = {}
 
     @takes(DraManagerState)
@@ -268,21 +264,14 @@ class ClaimsAssembler(StateFileAssembler):
 
 
 class PodsStateAssembler(StateFileAssembler):
-    """``allocated_pods_state`` and ``actuated_pods_state``, which their names alone tell apart.
-
-    Attributes:
-        actuated: pod UID -> what the runtime was last told, as the newest file shows it.
-    """
-
-    def __init__(self, context: BundleContext) -> None:
-        super().__init__(context)
-        self.actuated: dict[str, PodResources] = {}
+    """``allocated_pods_state`` and ``actuated_pods_state``, which their names alone tell apart."""
 
     @takes(PodsState)
     def _state_file(self, item: PodsState) -> None:
         name = PurePosixPath(item.evidence.file).name
         if name.startswith("actuated"):
             body = self.read_file(item, partial(read_pods_state, which="actuated"), "actuated")
-            self.actuated = self.actuated if body is None else body.pods
+            if body is not None:
+                self.registers.actuated = body.pods
         else:
             self.read_file(item, partial(read_pods_state, which="allocated"), "allocated")

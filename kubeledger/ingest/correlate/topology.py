@@ -14,9 +14,11 @@ from typing import Literal
 
 import msgspec
 
-from kubeledger.ingest.correlate.assembler import Assembler, Entry, reads, reads_events, takes
-from kubeledger.ingest.correlate.context import BundleContext, Subject
+from kubeledger.ingest.correlate.assembler import Assembler, reads, reads_events, takes
+from kubeledger.ingest.correlate.context import Subject
+from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.holdback import WAIT_NS, Waiting, shown
+from kubeledger.ingest.correlate.registers import Registers
 from kubeledger.ingest.correlate.rejections import rejection_in_status
 from kubeledger.ingest.klog.forms import split_pod
 from kubeledger.ingest.messages.container_manager import Hints, hint_of, hints_of
@@ -62,8 +64,8 @@ class TopologyAssembler(Assembler):
 
     time_passes = HEARTBEAT
 
-    def __init__(self, context: BundleContext) -> None:
-        super().__init__(context)
+    def __init__(self, registers: Registers) -> None:
+        super().__init__(registers)
         self._policy: str | None = None
         self._policy_by: Literal["log", "process", "file"] | None = None
         self._pid: int | None = None

@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kubeledger.ingest.correlate.assembler import Assembler, Entry, ends, reads
-from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.assembler import Assembler, ends, reads
+from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.holdback import Repeated, Waiting, shown
 from kubeledger.ingest.correlate.node import condition_in
+from kubeledger.ingest.correlate.registers import Registers
 from kubeledger.ingest.messages.noise import HEARTBEAT
 from kubeledger.ingest.sources.times import go_time
 from kubeledger.model.bodies.node import NodeTrouble, NodeTroubled, ShutdownProgressed
@@ -66,8 +67,8 @@ _READY: tuple[NodeTrouble, ...] = (*_SYNCING, "network_not_ready", "storage_not_
 class TroublesAssembler(Assembler):
     """Troubles of the node; of each cause a run of its own, however many kinds of lines tell it."""
 
-    def __init__(self, context: BundleContext) -> None:
-        super().__init__(context)
+    def __init__(self, registers: Registers) -> None:
+        super().__init__(registers)
         self._pid: int | None = None
         self._down_ns = 0
         self._said = Repeated[tuple[NodeTrouble, str]](self.queue, quiet_ns=APART_NS)
@@ -268,8 +269,8 @@ _EVIDENCE_MAX = 4
 class ShutdownAssembler(Assembler):
     """Steps of a shutdown."""
 
-    def __init__(self, context: BundleContext) -> None:
-        super().__init__(context)
+    def __init__(self, registers: Registers) -> None:
+        super().__init__(registers)
         self._groups: list[tuple[int, int]] = []
         self._detected: Waiting[ShutdownProgressed] | None = None
         self._killing: dict[int | None, Waiting[ShutdownProgressed]] = {}

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.holdback import Waiting
-from kubeledger.ingest.correlate.registers import Container, Containers, Pod, SyncLoop
+from kubeledger.ingest.correlate.registers import Container, Pod, Registers
 from kubeledger.ingest.derive.probe_worker import (
     INITIAL,
     ProbeWorker,
@@ -145,11 +144,11 @@ class ProbeWorkers:
             be reported from ticks; False until one was seen.
     """
 
-    def __init__(self, context: BundleContext, sync_loop: SyncLoop, containers: Containers) -> None:
-        self._context = context
-        self._sync_loop = sync_loop
-        self._containers = containers
-        profile = context.profile
+    def __init__(self, registers: Registers) -> None:
+        self._context = registers.context
+        self._sync_loop = registers.sync_loop
+        self._containers = registers.containers
+        profile = self._context.profile
         self._facts = None if profile is None else profile.prober
         self._process = 0
         self._pods: dict[Pod, PodWorkers] = {}

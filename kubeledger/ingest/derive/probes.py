@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from typing import cast
 
-from kubeledger.ingest.correlate.assembler import Entry, reads
-from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.assembler import PodAssembler, about_pod, reads
+from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.holdback import shown
-from kubeledger.ingest.correlate.registers import Pod, PodAssembler, Registers, about_pod
+from kubeledger.ingest.correlate.registers import Pod, Registers
 from kubeledger.ingest.derive.probe_worker import (
     Change,
     ProbeWorker,
@@ -48,16 +48,11 @@ _EVIDENCE_MAX = 10
 
 
 class ProbesAssembler(PodAssembler):
-    """Ticks and transitions.
+    """Ticks and transitions."""
 
-    Attributes:
-        failures: (pod, container, probe type) -> last transition to failure.
-    """
-
-    def __init__(self, context: BundleContext, registers: Registers) -> None:
-        super().__init__(context, registers)
-        self.failures: dict[tuple[Pod, str, str], Fact] = {}
-        self._workers = ProbeWorkers(context, self._sync_loop, self._containers)
+    def __init__(self, registers: Registers) -> None:
+        super().__init__(registers)
+        self._workers = ProbeWorkers(registers)
         self._execs: set[tuple[str, str]] = set()
         self._unattributed: dict[tuple[Pod, ProbeType], list[Entry]] = {}
         self._unbegun: dict[Pod, Entry] = {}
@@ -89,7 +84,7 @@ class ProbesAssembler(PodAssembler):
             return  # the same line again: no worker probes twice in a microsecond
         denied = self._workers.notice_container(pod, worker, entry.ts_ns)
         if denied is not None:
-            self.failures.pop((pod, tick.container, tick.probe_type), None)
+            self._containers.of(pod).unhealthy.pop((tick.container, tick.probe_type), None)
             denied.drop()
         ran_command = (pod.name, tick.container) in self._execs
         self._execs.discard((pod.name, tick.container))
@@ -151,7 +146,8 @@ class ProbesAssembler(PodAssembler):
         )
         fact = Fact(ts_ns, body, evidence, cause=tick)
         if change.after == "failure":
-            self.failures[pod, worker.container, worker.probe_type] = fact
+            unhealthy = self._containers.of(pod).unhealthy
+            unhealthy[worker.container, worker.probe_type] = fact
         if logged_later:
             waiting = self.queue.hold(fact, _LINE_WAIT_NS)
             self._workers.of_pod(pod).awaited.append((worker.probe_type, change.after, waiting))

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import msgspec
 
-from kubeledger.ingest.correlate.assembler import Assembler, Entry, reads, takes
-from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.assembler import Assembler, reads, takes
+from kubeledger.ingest.correlate.entry import Entry
+from kubeledger.ingest.correlate.registers import Registers
 from kubeledger.ingest.sources.items import CutLine, Fact, LogLine
 from kubeledger.model.bodies.node import LogThinned
 from kubeledger.model.record import Evidence
@@ -219,8 +220,8 @@ _SKIPPED = "SyncLoop (housekeeping, skipped): sources aren't ready yet"
 class LostLinesAssembler(Assembler):
     """Watches the periodic lines of each kubelet process; reports at its end what is missing."""
 
-    def __init__(self, context: BundleContext) -> None:
-        super().__init__(context)
+    def __init__(self, registers: Registers) -> None:
+        super().__init__(registers)
         self._pid: int | None = None
         self._begin_process()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -230,7 +231,7 @@ class LogEntry(msgspec.Struct):
     """
 
     line: LogLine
-    handlers: tuple[LineHandler, ...]
+    handlers: Sequence[LineHandler]
     needs: Needs = ()
     shape: str | None = None
 

@@ -8,7 +8,7 @@ for structured lines, the exact message.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from functools import cache, partial
 from itertools import chain
@@ -155,7 +155,7 @@ class Verdict(Enum):
 class Handled(NamedTuple):
     """A line that is asked for: by whom, how it is read, and what must be there then."""
 
-    handlers: tuple[LineHandler, ...]
+    handlers: Sequence[LineHandler]
     needs: Needs = ()
     row: Row | None = None
     match: re.Match[str] | None = None
@@ -196,7 +196,7 @@ class Router:
         self,
         rows: Iterable[Row],
         noise: Noise,
-        listeners: Iterable[Mapping[str, LineHandler]],
+        listeners: Mapping[str, Sequence[LineHandler]],
         needs: Mapping[str, Needs] = {},
     ) -> None:
         """Whoever listens gets what its messages say, in any words of theirs.
@@ -205,22 +205,18 @@ class Router:
             rows: of one file's free text the first that fits has the line; those that are read
                 go before those that are ignored.
             noise: what no row is about.
-            listeners: message -> handler, in the order in which they get a line.
+            listeners: message -> handlers, in the order in which they get a line.
             needs: message -> keys without which nothing could be read of its lines.
         """
         self._noise = noise
-        handlers: dict[str, tuple[LineHandler, ...]] = {}
-        for listener in listeners:
-            for message, handler in listener.items():
-                handlers[message] = (*handlers.get(message, ()), handler)
         self._structured: dict[str, Route] = {
             message: Handled(handled, needs.get(message, ()))
-            for message, handled in handlers.items()
+            for message, handled in listeners.items()
         }
         self._free_text: dict[str, list[tuple[str, Handled]]] = {}
         self._likely: dict[tuple[str, str], _Likely] = {}
         for row in sorted(rows, key=lambda row: row.to is None):
-            heard = handlers.get(row.to, ()) if row.to is not None else ()
+            heard = listeners.get(row.to, ()) if row.to is not None else ()
             handled = Handled(heard, needs.get(row.to or "", ()), row)
             if row.pattern is not None:
                 for file in row.files:

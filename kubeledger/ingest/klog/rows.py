@@ -1,30 +1,43 @@
-"""One row a message of the kubelet: its words, the versions that log it, what it is read as.
+"""A table of messages: their words, the versions that log them, and what is read of them.
 
-Structured lines are told apart by their whole message, free text by the caller's file and a
-pattern. A row names the message whose handlers get the line (``to``): so free text of an old
-kubelet becomes the structured line that newer ones log in its place, and what reads lines
-knows one form of each. A new message of the kubelet is one row:
+Structured lines are told apart by their whole message, free text by the caller's file and how it
+begins. A message stands at the begin of a line, and below it all other words that say the same: so
+free text of an old kubelet becomes the structured line that newer ones log in its place, and what
+reads lines knows one form of each::
 
-* ``klog("Image ID has size", since="1.21")``: a structured line as it is;
-* ``klog("ListAndWatch ended unexpectedly for device plugin", to="listAndWatch ended unexpectedly
-  for device plugin", resourceName="resource")``: new words or keys for what another message says.
-  Left stands the key of ``to``, right the key of the line: what the line has under ``resource``
-  is read as ``resourceName``;
-* ``text("manager.go", 'Needs to allocate {deviceNumber:int} "{resourceName}" ', to="Need devices to
-  allocate for pod")``: free text, its fields named as the keys of ``to``; ``texts`` for several
-  rows of one file;
-* ``ignore("Add device")``, ``ignore_text("manager.go", "created deprecation file")``: understood,
-  and nothing of it is recorded.
+    1.21- listAndWatch ended unexpectedly for device plugin | resourceName err?
+      1.25- ListAndWatch ended unexpectedly for device plugin | resourceName=resource
+      endpoint.go listAndWatch ended unexpectedly for device plugin {resourceName:word} with {err}
+    - Pod is stopped | pod/podUID because gracePeriod?
+      1.22- Pod is being evicted by the kubelet, begin teardown | because:=killed
+    ignored
+      - Add device
+      manager.go created deprecation file
 
-Which keys are read of a message, and which it needs, stands in ``messages/keys.py``.
+* ``1.21-``, ``1.21-1.24``, ``1.21``, ``any``: the minor versions that log it, as far as is known;
+  ``-``: no kubelet does, it is a name for what stands below;
+* ``| resourceName err?``: the keys of its lines. A line without a key that it needs is counted as
+  not understood: what it says would be lost. ``imageKey/imageID``: it needs one of these;
+  ``err?``: read where it is there. A message without keys is heard for its words alone;
+* ``| resourceName=resource``: what the line has under ``resource`` is read as ``resourceName``;
+  ``| because:=killed``: what the words themselves imply, where ``{key}`` stands for a field;
+* ``endpoint.go``, or ``a.go,b.go``: free text of that caller's file. It begins so, with values as
+  ``{key}`` or ``{key:kind}``; what is not read is ``{:kind}``. It is of versions up to 1.20, if
+  nothing else is said (``a.go@-1.32``). ``a.go~``: the words are a regular expression, in which
+  ``.`` is any letter, newlines too, and ``<<POD>>``, ``<<TIME>>`` stand for those below;
+* ``ignored``: what stands below is understood, and nothing of it is recorded; free text are regular
+  expressions;
+* of a file's free text the first that fits has the line: words that others begin with come later;
+* words that begin or end with a blank, or do both with ``"``, stand between ``"``.
+
 Structured rows get a line in ``tests/ingest/messages/lines.txt``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import msgspec
 
@@ -52,18 +65,11 @@ _KINDS = {
 """What a field of free text may hold; without a kind it ends before the letter after it."""
 
 
-class Regex(str):
-    """Words of free text as a regular expression, in which ``.`` is any letter, newlines too."""
-
-    __slots__ = ()
-
-
 class Row(msgspec.Struct, frozen=True):
     """A message.
 
     Attributes:
-        words: the whole message of a structured line, or of free text what it begins with, its
-            values as ``{key}`` or ``{key:kind}``, or a ``Regex``.
+        words: the whole message of a structured line, or of free text what it begins with.
         to: the structured message that it says; None: nothing is recorded of it.
         files: callers of free text; a structured message may come from any.
         keys: key of ``to`` -> key of the line, where they differ.
@@ -79,7 +85,7 @@ class Row(msgspec.Struct, frozen=True):
     to: str | None
     files: tuple[str, ...] = ()
     keys: Mapping[str, str] = {}
-    constants: Mapping[str, Any] = {}
+    constants: Mapping[str, str] = {}
     since: str | None = None
     until: str | None = None
     pattern: str | None = None
@@ -101,7 +107,7 @@ class Row(msgspec.Struct, frozen=True):
             found = {key: value for key, value in match.groupdict().items() if value is not None}
             line.values = without_masks(
                 {
-                    **{key: self._constant(key, found) for key in self.constants},
+                    **{key: text.format(**found) for key, text in self.constants.items()},
                     **{k: int(v) if k in self.integers else v for k, v in found.items()},
                 }
             )
@@ -111,65 +117,89 @@ class Row(msgspec.Struct, frozen=True):
                     line.values.setdefault(key, line.values[other])
             line.values.update(self.constants)
 
-    def _constant(self, key: str, found: Mapping[str, str]) -> Any:  # noqa: ANN401 - of any type
-        constants = self.constants[key]
-        return constants.format(**found) if isinstance(constants, str) else constants
+
+class Keys(msgspec.Struct, frozen=True):
+    """Keys of a message's lines.
+
+    Attributes:
+        needed: of each, one of the alternatives must be there.
+        read: all that anybody asks for.
+    """
+
+    needed: tuple[tuple[str, ...], ...]
+    read: frozenset[str]
+
+    @classmethod
+    def of(cls, text: str) -> Keys:
+        """As a table has them."""
+        words = text.split()
+        return cls(
+            needed=tuple(tuple(word.split("/")) for word in words if not word.endswith("?")),
+            read=frozenset(key for word in words for key in word.removesuffix("?").split("/")),
+        )
 
 
-def klog(
-    message: str,
-    /,
-    *,
-    to: str | None = None,
-    since: str | None = None,
-    until: str | None = None,
-    constants: Mapping[str, Any] | None = None,
-    **keys: str,
-) -> Row:
-    """A structured message that is read."""
-    return Row(
-        message, to or message, keys=keys, constants=constants or {}, since=since, until=until
-    )
+class Table(NamedTuple):
+    """The messages of one subsystem, and message -> keys of its lines."""
+
+    rows: tuple[Row, ...]
+    keys: dict[str, Keys]
 
 
-def text(
-    files: str | tuple[str, ...],
-    words: str,
-    /,
-    *,
-    to: str,
-    since: str | None = None,
-    until: str | None = "1.20",
-    **constants: object,
-) -> Row:
-    """Free text that is read; structured logging replaced most of it in 1.21."""
+_NAME, _IGNORED, _MORE = "-", "ignored", " | "
+
+
+def read_table(text: str) -> Table:
+    """A table as it is written."""
+    rows: list[Row] = []
+    keys: dict[str, Keys] = {}
+    to: str | None = None
+    for line in text.splitlines():
+        if line == _IGNORED:
+            to = None
+            continue
+        head, *more = line.split(_MORE)
+        source, _, words = head.lstrip().partition(" ")
+        if words[:1] == words[-1:] == '"':
+            words = words[1:-1]
+        if is_message := not line.startswith(" "):
+            to = words
+            if more and "=" not in more[0]:
+                keys[words] = Keys.of(more.pop(0))
+        if not (is_message and source == _NAME):
+            rows.append(_row(source, words, to, [part.partition("=") for part in more]))
+    return Table(tuple(rows), keys)
+
+
+def _row(source: str, words: str, to: str | None, more: list[tuple[str, str, str]]) -> Row:
+    place, _, versions = source.removesuffix("~").partition("@")
+    files: tuple[str, ...] = ()
+    pattern: str | None = None
+    if ".go" not in place:
+        versions = place
+    else:
+        files = tuple(place.split(","))
+        if to is None:
+            pattern = words
+        elif source.endswith("~"):
+            pattern = words = words.replace("<<POD>>", FORMATTED_POD).replace("<<TIME>>", TIME)
+        else:
+            pattern = _regex(words)
+        versions = versions or ("any" if to is None else "-1.20")
+    since, dash, until = ("", "", "") if versions == "any" else versions.partition("-")
     return Row(
         words,
         to,
-        files=(files,) if isinstance(files, str) else files,
-        constants=constants,
-        since=since,
-        until=until,
-        pattern=words if isinstance(words, Regex) else _regex(words),
+        files,
+        keys={key: value for key, _, value in more if not key.endswith(":")},
+        constants={key[:-1]: value for key, _, value in more if key.endswith(":")},
+        since=since or None,
+        until=(until if dash else since) or None,
+        pattern=pattern,
         integers=frozenset(
             field["key"] for field in _FIELD.finditer(words) if field["kind"] == "int"
         ),
     )
-
-
-def texts(files: str | tuple[str, ...], rows: Mapping[str, str]) -> Iterable[Row]:
-    """Free text of one caller up to 1.20: words -> message that they say."""
-    return (text(files, words, to=to) for words, to in rows.items())
-
-
-def ignore(*messages: str) -> Iterable[Row]:
-    """Structured messages that are understood, and of which nothing is recorded."""
-    return (Row(message, None) for message in messages)
-
-
-def ignore_text(file: str, *patterns: str) -> Iterable[Row]:
-    """The same for free text: regular expressions of its beginning."""
-    return (Row(text, None, (file,), pattern=text) for text in patterns)
 
 
 def _regex(words: str) -> str:

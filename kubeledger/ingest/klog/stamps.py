@@ -14,7 +14,9 @@ A clock that was set back by less shows where no line is as late as the latest o
 those that follow come up to these in order.
 
 Where something carried the log here and dated its lines (journald), that decides whether the clock
-moved: a line that was carried on with the latest ones was late, if by no more than a minute.
+moved: a line that was carried on with the latest ones was late, if by no more than a minute. Where
+the first line in order again is as late, the carrier goes by the clock of another machine, and that
+of the node was set back.
 """
 
 from __future__ import annotations
@@ -41,6 +43,8 @@ _MANY = 128
 """So many lines before it are remembered, to tell how many come in that time."""
 _SURE = 4
 """So many lines in a row after one that is ahead of them: they did not all wait for the lock."""
+_BEHIND_NS = NS_PER_S // 2
+"""Carriers of an overloaded node are up to a third of a second late themselves."""
 _ROW = 24
 """Lines of a node that is overloaded stand in shorter rows out of order."""
 _ALONE = 4
@@ -109,6 +113,7 @@ class Clock:
         self._before_ns: int | None = None
         self._earlier: list[int] = []
         self._row: list[int] = []
+        self._late: tuple[int, int, int] | None = None
         self._is_dated = False
         self._is_slow = False
         self._recent: deque[int] = deque(maxlen=_MANY)
@@ -138,11 +143,16 @@ class Clock:
             self._row.clear()
             carried_ns = None if carried is None else carried()
             goes_on = carried_ns is not None and -STEP_NS <= carried_ns - last <= _CARRIED_NS
-            if not goes_on or last - ts_ns > _CARRIED_NS:
+            if goes_on and last - ts_ns <= _CARRIED_NS:
+                self._late = self._late or (ts_ns, last, (carried_ns or 0) - last)
+            else:
                 self._earlier.append(ts_ns)
                 self._is_dated = carried_ns is not None and abs(carried_ns - ts_ns) <= STEP_NS
                 self._decide()
             return ts_ns
+        if self._late is not None and last is not None and ts_ns >= last - RACE_NS:
+            self._come_up(ts_ns, self._late, carried)
+            last = self.last_ns
         if self._earlier and self._is_dated:
             self._set_back()  # its carrier dated the line so, too
             last = self.last_ns
@@ -156,12 +166,32 @@ class Clock:
             self._recent.append(ts_ns)
         return ts_ns
 
+    def _come_up(self, ts_ns: int, late: tuple[int, int, int], carried: Carried | None) -> None:
+        """Take in a line in order, after one that its carrier shows as late.
+
+        Args:
+            late: the first such line, the latest one before it, and how late that was at most.
+        """
+        carried_ns = None if carried is None else carried()
+        self._late = late if carried_ns is None else None
+        behind_ns = late[1] - late[0]
+        if (
+            carried_ns is not None
+            and behind_ns > _BEHIND_NS
+            and carried_ns - ts_ns > late[2] + behind_ns * 3 // 4
+        ):
+            self._earlier = [late[0]]
+            self._set_back()
+            self._row.clear()
+
     def _follow(self, ts_ns: int, last: int, carried: Carried | None) -> None:
         """Take in a line behind the latest ones by less than a step, or one that follows these."""
         row, has_come_up = self._row, ts_ns >= last - RACE_NS
         is_in_order = not row or ts_ns >= row[-1] - RACE_NS
         joins = has_come_up and not (self._is_slow and ts_ns - row[-1] > RACE_NS)
         if not has_come_up:
+            if not row and carried is not None and (at_ns := carried() or 0) % NS_PER_S:
+                self._late = self._late or (ts_ns, last, at_ns - last)
             row.append(ts_ns)
         if is_in_order and (len(row) == _ROW or (joins and len(row) >= 2 * _SURE)):
             carried_ns = None if carried is None else carried()

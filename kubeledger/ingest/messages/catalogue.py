@@ -2,57 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from itertools import chain
-from typing import Protocol
 
-from kubeledger.ingest.klog.router import LineHandler, Router
-from kubeledger.ingest.klog.rows import Row
-from kubeledger.ingest.messages import (
-    container_manager,
-    containers,
-    devices,
-    evictions,
-    images,
-    node,
-    node_state,
-    pods,
-)
-from kubeledger.ingest.messages.keys import NEEDED
+from kubeledger.ingest.klog.router import LineHandler, Needs, Router
+from kubeledger.ingest.klog.rows import Keys, Row, read_table
 from kubeledger.ingest.messages.noise import NOISE
 
-MESSAGES: dict[str, tuple[Row, ...]] = {
-    "cgroups": container_manager.CGROUPS,
-    "containers": containers.CONTAINERS,
-    "cpus": container_manager.CPUS,
-    "devices": devices.MESSAGES,
-    "events": pods.EVENTS,
-    "evictions": evictions.MESSAGES,
-    "images": images.MESSAGES,
-    "memory": container_manager.MEMORY,
-    "node": node.MESSAGES,
-    "node_state": node_state.NODE_STATE,
-    "pods": pods.PODS,
-    "probes": containers.PROBES,
-    "stages": node_state.STAGES,
-    "resizes": pods.RESIZES,
-    "topology": container_manager.TOPOLOGY,
+_TABLES = {
+    subsystem: read_table(
+        files("kubeledger.ingest.messages")
+        .joinpath("tables", f"{subsystem}.txt")
+        .read_text("utf-8")
+    )
+    for subsystem in (
+        *("cgroups", "containers", "cpus", "devices", "events", "evictions", "images", "memory"),
+        *("node", "node_state", "pods", "probes", "stages", "resizes", "topology"),
+    )
 }
+
+MESSAGES: dict[str, tuple[Row, ...]] = {name: table.rows for name, table in _TABLES.items()}
 """Subsystem -> its messages."""
 
+KEYS: Mapping[str, Keys] = {
+    message: keys for table in _TABLES.values() for message, keys in table.keys.items()
+}
+"""Message -> keys of its lines."""
 
-class Listener(Protocol):
-    """Who asks for log lines: an assembler."""
-
-    def structured(self) -> Mapping[str, LineHandler]:
-        """Message -> method."""
+NEEDED: Mapping[str, Needs] = {message: keys.needed for message, keys in KEYS.items()}
+"""Message -> keys that its lines need, each with its alternatives."""
 
 
-def router(listeners: Iterable[Listener]) -> Router:
-    """Routes of all messages to those who listen, in their order."""
-    return Router(
-        chain.from_iterable(MESSAGES.values()),
-        NOISE,
-        [listener.structured() for listener in listeners],
-        NEEDED,
-    )
+def router(listeners: Mapping[str, Sequence[LineHandler]]) -> Router:
+    """Routes of all messages to those who listen, by message, in their order."""
+    return Router(chain.from_iterable(MESSAGES.values()), NOISE, listeners, NEEDED)

@@ -11,7 +11,7 @@ Source: v1.20.2 cmd/kubelet/app/options/options.go AddKubeletConfigFlags, and th
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, cast
 
 import msgspec
 
@@ -81,158 +81,127 @@ def minor_version(version: str | None) -> int | None:
     return whole_number(parts[1]) if len(parts) > 1 and parts[0] == "1" else None
 
 
-FLAGS: tuple[FlagField, ...] = (
-    FlagField("address", "address", "str", ((0, "0.0.0.0"),)),
-    FlagField("allowed-unsafe-sysctls", "allowedUnsafeSysctls", "list", ((0, "[]"),)),
-    FlagField("anonymous-auth", "authentication.anonymous.enabled", "bool", ((0, "true"),)),
-    FlagField(
-        "authentication-token-webhook", "authentication.webhook.enabled", "bool", ((0, "false"),)
-    ),
-    FlagField(
-        "authentication-token-webhook-cache-ttl",
-        "authentication.webhook.cacheTTL",
-        "str",
-        ((0, "2m0s"),),
-    ),
-    FlagField("authorization-mode", "authorization.mode", "str", ((0, "AlwaysAllow"),)),
-    FlagField(
-        "authorization-webhook-cache-authorized-ttl",
-        "authorization.webhook.cacheAuthorizedTTL",
-        "str",
-        ((0, "5m0s"),),
-    ),
-    FlagField(
-        "authorization-webhook-cache-unauthorized-ttl",
-        "authorization.webhook.cacheUnauthorizedTTL",
-        "str",
-        ((0, "30s"),),
-    ),
-    FlagField("cgroup-driver", "cgroupDriver", "str", ((0, "cgroupfs"),)),
-    FlagField("cgroup-root", "cgroupRoot", "str", ((0, ""),)),
-    FlagField("cgroups-per-qos", "cgroupsPerQOS", "bool", ((0, "true"),)),
-    FlagField("client-ca-file", "authentication.x509.clientCAFile", "str", ((0, ""),)),
-    FlagField("cluster-dns", "clusterDNS", "list", ((0, "[]"),)),
-    FlagField("cluster-domain", "clusterDomain", "str", ((0, ""),)),
-    FlagField("container-log-max-files", "containerLogMaxFiles", "int", ((0, "5"),)),
-    FlagField("container-log-max-size", "containerLogMaxSize", "str", ((0, "10Mi"),)),
-    FlagField(
-        "container-runtime-endpoint",
-        "containerRuntimeEndpoint",
-        "str",
-        ((0, "unix:///run/containerd/containerd.sock"),),
-        since=27,
-    ),
-    FlagField("contention-profiling", "enableContentionProfiling", "bool", ((0, "false"),)),
-    FlagField("cpu-cfs-quota", "cpuCFSQuota", "bool", ((0, "true"),)),
-    FlagField("cpu-cfs-quota-period", "cpuCFSQuotaPeriod", "str", ((0, "100ms"),)),
-    FlagField("cpu-manager-policy", "cpuManagerPolicy", "str", ((0, "none"),)),
-    FlagField("cpu-manager-policy-options", "cpuManagerPolicyOptions", "map", ((0, ""),)),
-    FlagField("cpu-manager-reconcile-period", "cpuManagerReconcilePeriod", "str", ((0, "10s"),)),
-    FlagField(
-        "enable-controller-attach-detach", "enableControllerAttachDetach", "bool", ((0, "true"),)
-    ),
-    FlagField("enable-debugging-handlers", "enableDebuggingHandlers", "bool", ((0, "true"),)),
-    FlagField("enable-server", "enableServer", "bool", ((0, "true"),)),
-    FlagField("enforce-node-allocatable", "enforceNodeAllocatable", "list", ((0, "[pods]"),)),
-    FlagField("event-burst", "eventBurst", "int", ((0, "10"), (27, "100"))),
-    FlagField("event-qps", "eventRecordQPS", "int", ((0, "5"), (27, "50"))),
-    FlagField("eviction-hard", "evictionHard", "thresholds", ((0, _THRESHOLDS), (25, ""))),
-    FlagField("eviction-max-pod-grace-period", "evictionMaxPodGracePeriod", "int", ((0, "0"),)),
-    FlagField("eviction-minimum-reclaim", "evictionMinimumReclaim", "map", ((0, ""),)),
-    FlagField(
-        "eviction-pressure-transition-period",
-        "evictionPressureTransitionPeriod",
-        "str",
-        ((0, "5m0s"),),
-    ),
-    FlagField("eviction-soft", "evictionSoft", "thresholds", ((0, ""),)),
-    FlagField("eviction-soft-grace-period", "evictionSoftGracePeriod", "map", ((0, ""),)),
-    FlagField("fail-cgroupv1", "failCgroupV1", "bool", ((0, "false"), (35, "true"))),
-    FlagField("fail-swap-on", "failSwapOn", "bool", ((0, "true"),)),
-    FlagField("feature-gates", "featureGates", "gates", ((0, ""),)),
-    FlagField("file-check-frequency", "fileCheckFrequency", "str", ((0, "20s"),)),
-    FlagField("hairpin-mode", "hairpinMode", "str", ((0, "promiscuous-bridge"),)),
-    FlagField("healthz-bind-address", "healthzBindAddress", "str", ((0, "127.0.0.1"),)),
-    FlagField("healthz-port", "healthzPort", "int", ((0, "10248"),)),
-    FlagField("http-check-frequency", "httpCheckFrequency", "str", ((0, "20s"),)),
-    FlagField("image-gc-high-threshold", "imageGCHighThresholdPercent", "int", ((0, "85"),)),
-    FlagField("image-gc-low-threshold", "imageGCLowThresholdPercent", "int", ((0, "80"),)),
-    FlagField("image-service-endpoint", "imageServiceEndpoint", "str", ((0, ""),), since=27),
-    FlagField("iptables-drop-bit", "iptablesDropBit", "int", ((0, "15"),)),
-    FlagField("iptables-masquerade-bit", "iptablesMasqueradeBit", "int", ((0, "14"),)),
-    FlagField("kernel-memcg-notification", "kernelMemcgNotification", "bool", ((0, "false"),)),
-    FlagField("kube-api-burst", "kubeAPIBurst", "int", ((0, "10"), (27, "100"))),
-    FlagField(
-        "kube-api-content-type", "contentType", "str", ((0, "application/vnd.kubernetes.protobuf"),)
-    ),
-    FlagField("kube-api-qps", "kubeAPIQPS", "int", ((0, "5"), (27, "50"))),
-    FlagField("kube-reserved", "kubeReserved", "map", ((0, ""),)),
-    FlagField("kube-reserved-cgroup", "kubeReservedCgroup", "str", ((0, ""),)),
-    FlagField("kubelet-cgroups", "kubeletCgroups", "str", ((0, ""),)),
-    FlagField(
-        "local-storage-capacity-isolation", "localStorageCapacityIsolation", "bool", ((0, "true"),)
-    ),
-    FlagField("log-flush-frequency", "logging.flushFrequency", "str", ((0, "5s"),), since=23),
-    FlagField("logging-format", "logging.format", "str", ((0, "text"),)),
-    FlagField("make-iptables-util-chains", "makeIPTablesUtilChains", "bool", ((0, "true"),)),
-    FlagField("manifest-url", "staticPodURL", "str", ((0, ""),)),
-    FlagField("manifest-url-header", "staticPodURLHeader", "headers", ((0, ""),)),
-    FlagField("max-open-files", "maxOpenFiles", "int", ((0, "1000000"),)),
-    FlagField("max-pods", "maxPods", "int", ((0, "110"),)),
-    FlagField("memory-manager-policy", "memoryManagerPolicy", "str", ((0, "None"),)),
-    FlagField("minimum-image-ttl-duration", "imageMinimumGCAge", "str", ((0, "2m0s"),)),
-    FlagField("node-status-max-images", "nodeStatusMaxImages", "int", ((0, "50"),)),
-    FlagField("node-status-update-frequency", "nodeStatusUpdateFrequency", "str", ((0, "10s"),)),
-    FlagField("oom-score-adj", "oomScoreAdj", "int", ((0, "-999"),)),
-    FlagField("pod-cidr", "podCIDR", "str", ((0, ""),)),
-    FlagField("pod-manifest-path", "staticPodPath", "str", ((0, ""),)),
-    FlagField("pod-max-pids", "podPidsLimit", "int", ((0, "-1"),)),
-    FlagField("pods-per-core", "podsPerCore", "int", ((0, "0"),)),
-    FlagField("port", "port", "int", ((0, "10250"),)),
-    FlagField("protect-kernel-defaults", "protectKernelDefaults", "bool", ((0, "false"),)),
-    FlagField("provider-id", "providerID", "str", ((0, ""),)),
-    FlagField("qos-reserved", "qosReserved", "map", ((0, ""),)),
-    FlagField("read-only-port", "readOnlyPort", "int", ((0, "10255"),)),
-    FlagField("register-node", "registerNode", "bool", ((0, "true"),), since=23),
-    FlagField("register-with-taints", "registerWithTaints", "taints", ((0, ""),), since=23),
-    FlagField("registry-burst", "registryBurst", "int", ((0, "10"),)),
-    FlagField("registry-qps", "registryPullQPS", "int", ((0, "5"),)),
-    FlagField("reserved-cpus", "reservedSystemCPUs", "str", ((0, ""),)),
-    FlagField("reserved-memory", "reservedMemory", "memory", ((0, ""),)),
-    FlagField("resolv-conf", "resolvConf", "str", ((0, "/etc/resolv.conf"),)),
-    FlagField("rotate-certificates", "rotateCertificates", "bool", ((0, "false"),)),
-    FlagField("rotate-server-certificates", "serverTLSBootstrap", "bool", ((0, "false"),)),
-    FlagField("runonce", "runOnce", "bool", ((0, "false"),)),
-    FlagField("runtime-request-timeout", "runtimeRequestTimeout", "str", ((0, "2m0s"),)),
-    FlagField("seccomp-default", "seccompDefault", "bool", ((0, "false"),)),
-    FlagField("serialize-image-pulls", "serializeImagePulls", "bool", ((0, "true"),)),
-    FlagField(
-        "streaming-connection-idle-timeout",
-        "streamingConnectionIdleTimeout",
-        "str",
-        ((0, "4h0m0s"),),
-    ),
-    FlagField("sync-frequency", "syncFrequency", "str", ((0, "1m0s"),)),
-    FlagField("system-cgroups", "systemCgroups", "str", ((0, ""),)),
-    FlagField("system-reserved", "systemReserved", "map", ((0, ""),)),
-    FlagField("system-reserved-cgroup", "systemReservedCgroup", "str", ((0, ""),)),
-    FlagField("tls-cert-file", "tlsCertFile", "str", ((0, ""),)),
-    FlagField("tls-cipher-suites", "tlsCipherSuites", "list", ((0, "[]"),)),
-    FlagField("tls-min-version", "tlsMinVersion", "str", ((0, ""),)),
-    FlagField("tls-private-key-file", "tlsPrivateKeyFile", "str", ((0, ""),)),
-    FlagField("topology-manager-policy", "topologyManagerPolicy", "str", ((0, "none"),)),
-    FlagField("topology-manager-policy-options", "topologyManagerPolicyOptions", "map", ((0, ""),)),
-    FlagField("topology-manager-scope", "topologyManagerScope", "str", ((0, "container"),)),
-    FlagField("v", "logging.verbosity", "int", ((0, "0"),), since=23),
-    FlagField("vmodule", "logging.vmodule", "str", ((0, ""),), since=23),
-    FlagField(
-        "volume-plugin-dir",
-        "volumePluginDir",
-        "str",
-        ((0, "/usr/libexec/kubernetes/kubelet-plugins/volume/exec/"),),
-    ),
-    FlagField("volume-stats-agg-period", "volumeStatsAggPeriod", "str", ((0, "1m0s"),)),
-)
+_TABLE = """
+address str address 0.0.0.0
+allowed-unsafe-sysctls list allowedUnsafeSysctls []
+anonymous-auth bool authentication.anonymous.enabled true
+authentication-token-webhook bool authentication.webhook.enabled false
+authentication-token-webhook-cache-ttl str authentication.webhook.cacheTTL 2m0s
+authorization-mode str authorization.mode AlwaysAllow
+authorization-webhook-cache-authorized-ttl str authorization.webhook.cacheAuthorizedTTL 5m0s
+authorization-webhook-cache-unauthorized-ttl str authorization.webhook.cacheUnauthorizedTTL 30s
+cgroup-driver str cgroupDriver cgroupfs
+cgroup-root str cgroupRoot -
+cgroups-per-qos bool cgroupsPerQOS true
+client-ca-file str authentication.x509.clientCAFile -
+cluster-dns list clusterDNS []
+cluster-domain str clusterDomain -
+container-log-max-files int containerLogMaxFiles 5
+container-log-max-size str containerLogMaxSize 10Mi
+container-runtime-endpoint str containerRuntimeEndpoint@27 unix:///run/containerd/containerd.sock
+contention-profiling bool enableContentionProfiling false
+cpu-cfs-quota bool cpuCFSQuota true
+cpu-cfs-quota-period str cpuCFSQuotaPeriod 100ms
+cpu-manager-policy str cpuManagerPolicy none
+cpu-manager-policy-options map cpuManagerPolicyOptions -
+cpu-manager-reconcile-period str cpuManagerReconcilePeriod 10s
+enable-controller-attach-detach bool enableControllerAttachDetach true
+enable-debugging-handlers bool enableDebuggingHandlers true
+enable-server bool enableServer true
+enforce-node-allocatable list enforceNodeAllocatable [pods]
+event-burst int eventBurst 10 27=100
+event-qps int eventRecordQPS 5 27=50
+eviction-hard thresholds evictionHard THRESHOLDS 25=-
+eviction-max-pod-grace-period int evictionMaxPodGracePeriod 0
+eviction-minimum-reclaim map evictionMinimumReclaim -
+eviction-pressure-transition-period str evictionPressureTransitionPeriod 5m0s
+eviction-soft thresholds evictionSoft -
+eviction-soft-grace-period map evictionSoftGracePeriod -
+fail-cgroupv1 bool failCgroupV1 false 35=true
+fail-swap-on bool failSwapOn true
+feature-gates gates featureGates -
+file-check-frequency str fileCheckFrequency 20s
+hairpin-mode str hairpinMode promiscuous-bridge
+healthz-bind-address str healthzBindAddress 127.0.0.1
+healthz-port int healthzPort 10248
+http-check-frequency str httpCheckFrequency 20s
+image-gc-high-threshold int imageGCHighThresholdPercent 85
+image-gc-low-threshold int imageGCLowThresholdPercent 80
+image-service-endpoint str imageServiceEndpoint@27 -
+iptables-drop-bit int iptablesDropBit 15
+iptables-masquerade-bit int iptablesMasqueradeBit 14
+kernel-memcg-notification bool kernelMemcgNotification false
+kube-api-burst int kubeAPIBurst 10 27=100
+kube-api-content-type str contentType application/vnd.kubernetes.protobuf
+kube-api-qps int kubeAPIQPS 5 27=50
+kube-reserved map kubeReserved -
+kube-reserved-cgroup str kubeReservedCgroup -
+kubelet-cgroups str kubeletCgroups -
+local-storage-capacity-isolation bool localStorageCapacityIsolation true
+log-flush-frequency str logging.flushFrequency@23 5s
+logging-format str logging.format text
+make-iptables-util-chains bool makeIPTablesUtilChains true
+manifest-url str staticPodURL -
+manifest-url-header headers staticPodURLHeader -
+max-open-files int maxOpenFiles 1000000
+max-pods int maxPods 110
+memory-manager-policy str memoryManagerPolicy None
+minimum-image-ttl-duration str imageMinimumGCAge 2m0s
+node-status-max-images int nodeStatusMaxImages 50
+node-status-update-frequency str nodeStatusUpdateFrequency 10s
+oom-score-adj int oomScoreAdj -999
+pod-cidr str podCIDR -
+pod-manifest-path str staticPodPath -
+pod-max-pids int podPidsLimit -1
+pods-per-core int podsPerCore 0
+port int port 10250
+protect-kernel-defaults bool protectKernelDefaults false
+provider-id str providerID -
+qos-reserved map qosReserved -
+read-only-port int readOnlyPort 10255
+register-node bool registerNode@23 true
+register-with-taints taints registerWithTaints@23 -
+registry-burst int registryBurst 10
+registry-qps int registryPullQPS 5
+reserved-cpus str reservedSystemCPUs -
+reserved-memory memory reservedMemory -
+resolv-conf str resolvConf /etc/resolv.conf
+rotate-certificates bool rotateCertificates false
+rotate-server-certificates bool serverTLSBootstrap false
+runonce bool runOnce false
+runtime-request-timeout str runtimeRequestTimeout 2m0s
+seccomp-default bool seccompDefault false
+serialize-image-pulls bool serializeImagePulls true
+streaming-connection-idle-timeout str streamingConnectionIdleTimeout 4h0m0s
+sync-frequency str syncFrequency 1m0s
+system-cgroups str systemCgroups -
+system-reserved map systemReserved -
+system-reserved-cgroup str systemReservedCgroup -
+tls-cert-file str tlsCertFile -
+tls-cipher-suites list tlsCipherSuites []
+tls-min-version str tlsMinVersion -
+tls-private-key-file str tlsPrivateKeyFile -
+topology-manager-policy str topologyManagerPolicy none
+topology-manager-policy-options map topologyManagerPolicyOptions -
+topology-manager-scope str topologyManagerScope container
+v int logging.verbosity@23 0
+vmodule str logging.vmodule@23 -
+volume-plugin-dir str volumePluginDir /usr/libexec/kubernetes/kubelet-plugins/volume/exec/
+volume-stats-agg-period str volumeStatsAggPeriod 1m0s
+"""
+"""Flag, kind, field (behind ``@`` since when it is one), defaults (before ``=`` since when)."""
+
+
+def _flag(row: str) -> FlagField:
+    flag, kind, field, *defaults = row.split()
+    name, _, since = field.partition("@")
+    texts = (text.rpartition("=")[::2] for text in defaults)
+    named = {"-": "", "THRESHOLDS": _THRESHOLDS}
+    told = tuple((int(minor or 0), named.get(text, text)) for minor, text in texts)
+    return FlagField(flag, name, cast(FlagKind, kind), told, int(since or 0))
+
+
+FLAGS = tuple(map(_flag, _TABLE.strip().splitlines()))
 """Sorted by flag."""
 
 FLAGS_BY_NAME: dict[str, FlagField] = {row.flag: row for row in FLAGS}

@@ -6,10 +6,10 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from kubeledger.kubelet.cases.fields import Bytes, Strict, Subsystem, check_amounts, keyed
+from kubeledger.kubelet.cases.fields import Strict, Subsystem, check_amounts, keyed
+from kubeledger.kubelet.cgroups.container_config import ContainerConfig
 from kubeledger.kubelet.cgroups.decider import (
     NodeDecision,
-    PodDecision,
     decide_node,
     decide_pod,
     decide_pod_unified,
@@ -21,9 +21,10 @@ from kubeledger.kubelet.cgroups.node_config import (
     hard_eviction_reservation,
 )
 from kubeledger.kubelet.cgroups.paths import CgroupNameError
+from kubeledger.kubelet.cgroups.pod_config import ResourceConfig
 from kubeledger.kubelet.cgroups.unified import LIMITED_SWAP, TIERED_RESERVATION, UnifiedSettings
 from kubeledger.kubelet.kube.configuration import EvictionThresholdError
-from kubeledger.kubelet.kube.pod import Pod
+from kubeledger.kubelet.kube.pod import Bytes, Pod
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
 from kubeledger.kubelet.kube.resources import Amount, ResourceList, nanos_of, units_of
 from kubeledger.kubelet.profile.resolve import KubeletProfile
@@ -44,43 +45,10 @@ class CgroupInput(Strict, frozen=True):
     memory_capacity: _Memory
 
 
-class PodValues(Strict, frozen=True):
-    """None: not written. Huge pages: page size in bytes -> bytes."""
-
-    cpu_shares: int | None
-    cpu_quota: int | None
-    cpu_period: int | None
-    memory_limit: int | None
-    huge_page_limits: dict[int, int]
-
-
-class ContainerValues(Strict, frozen=True):
-    """A memory limit of 0 is not written."""
-
-    cpu_shares: int
-    cpu_quota: int
-    cpu_period: int
-    memory_limit: int
-    oom_score_adj: int
-
-
-class CgroupOutcome(Strict, frozen=True, kw_only=True):
-    """What the kubelet asks for."""
-
-    qos_class: str
-    pod: PodValues
-    containers: dict[str, ContainerValues]
-    cgroupfs_path: str
-    systemd_path: str
-
-
-def _decide_cgroup(case_input: CgroupInput, profile: KubeletProfile) -> CgroupOutcome:
-    return _pod_outcome(_decision_of_pod(case_input, profile))
-
-
-def _decision_of_pod(case_input: CgroupInput, profile: KubeletProfile) -> PodDecision:
+def _decide_cgroup(case_input: CgroupInput, profile: KubeletProfile) -> dict[str, object]:
+    """What the kubelet asks for; of a container a memory limit of 0 is not written."""
     try:
-        return decide_pod(
+        decision = decide_pod(
             case_input.pod,
             profile.cgroups,
             enforce_cpu_limits=case_input.cpu_cfs_quota,
@@ -89,28 +57,26 @@ def _decision_of_pod(case_input: CgroupInput, profile: KubeletProfile) -> PodDec
         )
     except CgroupNameError as error:
         raise BadInputError(f"input.pod.metadata.uid: {error}") from None
-
-
-def _pod_outcome(decision: PodDecision) -> CgroupOutcome:
-    pod = decision.pod
-    return CgroupOutcome(
-        qos_class=decision.qos_class,
-        pod=PodValues(
-            pod.cpu_shares,
-            pod.cpu_quota_us,
-            pod.cpu_period_us,
-            pod.memory_limit_bytes,
-            pod.huge_page_limits,
-        ),
-        containers={
-            name: ContainerValues(
-                c.cpu_shares, c.cpu_quota_us, c.cpu_period_us, c.memory_limit_bytes, c.oom_score_adj
-            )
-            for name, c in decision.containers.items()
+    return {
+        "qosClass": decision.qos_class,
+        "pod": _values(decision.pod) | {"hugePageLimits": decision.pod.huge_page_limits},
+        "containers": {
+            name: _values(config) | {"oomScoreAdj": config.oom_score_adj}
+            for name, config in decision.containers.items()
         },
-        cgroupfs_path=decision.cgroupfs_path,
-        systemd_path=decision.systemd_path,
-    )
+        "cgroupfsPath": decision.cgroupfs_path,
+        "systemdPath": decision.systemd_path,
+    }
+
+
+def _values(config: ResourceConfig | ContainerConfig) -> dict[str, object]:
+    """None: not written."""
+    return {
+        "cpuShares": config.cpu_shares,
+        "cpuQuota": config.cpu_quota_us,
+        "cpuPeriod": config.cpu_period_us,
+        "memoryLimit": config.memory_limit_bytes,
+    }
 
 
 CGROUP = Subsystem(CgroupInput, object, _decide_cgroup)
@@ -163,6 +129,7 @@ CGROUPV2 = Subsystem(CgroupV2Input, object, _decide_files)
 
 # ``qos``: the values of the QoS cgroups over the active pods; QOSReserved is on.
 
+_Level = dict[str, int | None]
 _Percent = Annotated[int, msgspec.Meta(ge=0, le=100)]
 
 
@@ -174,17 +141,7 @@ class QOSInput(Strict, frozen=True):
     active_pods: list[Pod]
 
 
-class LevelValues(Strict, frozen=True):
-    """None: not written."""
-
-    cpu_shares: int | None
-    memory_limit: int | None
-
-
-_UNTOUCHED = LevelValues(None, None)
-
-
-def _decide_levels(case_input: QOSInput, profile: KubeletProfile) -> dict[str, LevelValues]:
+def _decide_levels(case_input: QOSInput, profile: KubeletProfile) -> dict[str, _Level]:
     config = decide_qos(
         case_input.active_pods,
         profile.cgroups,
@@ -192,12 +149,17 @@ def _decide_levels(case_input: QOSInput, profile: KubeletProfile) -> dict[str, L
         memory_reserve_percent=case_input.qos_reserved_percent.get("memory"),
     ).config
     levels = {
-        "burstable": LevelValues(config.burstable_shares, config.burstable_memory_limit),
-        "besteffort": LevelValues(config.best_effort_shares, config.best_effort_memory_limit),
+        "burstable": _level(config.burstable_shares, config.burstable_memory_limit),
+        "besteffort": _level(config.best_effort_shares, config.best_effort_memory_limit),
     }
     if profile.cgroups.qos_update_names_root:
-        levels["kubepods"] = _UNTOUCHED
+        levels["kubepods"] = _level(None, None)
     return levels
+
+
+def _level(cpu_shares: int | None, memory_limit: int | None) -> _Level:
+    """None: not written."""
+    return {"cpuShares": cpu_shares, "memoryLimit": memory_limit}
 
 
 def _allocatable_memory(case_input: QOSInput) -> int | None:
@@ -228,35 +190,23 @@ class NodeAllocatableInput(Strict, frozen=True, kw_only=True):
     eviction_hard: dict[str, str] | None = None
 
 
-class KubepodsValues(Strict, frozen=True):
-    """The root of all pods; None: not written."""
-
-    resources: dict[str, str]
-    cpu_shares: int | None
-    memory_limit: int | None
-
-
-class NodeAllocatableOutcome(Strict, frozen=True):
-    """Quantities are canonical."""
-
-    reservation: dict[str, str]
-    kubepods: KubepodsValues
-    over_reserved: list[str]
-
-
 _RESERVABLE: Final = ("cpu", "memory", "ephemeral-storage", "pid")
 
 
 def _decide_allocatable(
     case_input: NodeAllocatableInput, profile: KubeletProfile
-) -> NodeAllocatableOutcome:
+) -> dict[str, object]:
+    """Quantities are canonical."""
     decision = _decision_of_node(case_input, profile)
     config = decision.config
-    return NodeAllocatableOutcome(
-        _canonical(decision.reservation),
-        KubepodsValues(_canonical(decision.kubepods), config.cpu_shares, config.memory_limit_bytes),
-        decision.over_reserved,
-    )
+    return {
+        "reservation": _canonical(decision.reservation),
+        "kubepods": {
+            "resources": _canonical(decision.kubepods),
+            **_level(config.cpu_shares, config.memory_limit_bytes),
+        },
+        "overReserved": decision.over_reserved,
+    }
 
 
 def _decision_of_node(case_input: NodeAllocatableInput, profile: KubeletProfile) -> NodeDecision:

@@ -6,17 +6,16 @@ chance: a claimed outcome is admissible if some orders give it, step by step.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from kubeledger.kubelet.cases.fields import Strict, Subsystem, most_alike
+from kubeledger.kubelet.cases.fields import Strict, walked
 from kubeledger.kubelet.dra.claiminfo import Answer, ClaimInfoState, Device, Result, Verb
 from kubeledger.kubelet.dra.manager import Manager
-from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder, explore
+from kubeledger.kubelet.kube.maporder import MapOrder
 from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.kube.resourceclaim import ResourceClaim
 from kubeledger.kubelet.profile.resolve import KubeletProfile
@@ -97,62 +96,46 @@ class Outcome(Strict, frozen=True):
     steps: list[StepOutcome]
 
 
-def decide(case_input: DraCase, profile: KubeletProfile) -> Outcome:
-    """Run the steps; what is left to chance goes as it most often does."""
-    manager = Manager(profile.dra, case_input.drivers)
-    return Outcome(
-        [_run(manager, step, at, FIRST_ORDER) for at, step in enumerate(case_input.steps)]
-    )
+class DraWalk:
+    """A case in one order of drivers, claims and pods."""
 
+    def __init__(self, case: DraCase, profile: KubeletProfile, order: MapOrder) -> None:
+        self._case, self._order = case, order
+        self._manager = Manager(profile.dra, case.drivers)
 
-def nearest(
-    case_input: DraCase, profile: KubeletProfile, decided: Outcome, claimed: Outcome
-) -> Outcome:
-    """Follow a claim as far as some order gives it, step by step."""
-    manager, steps = Manager(profile.dra, case_input.drivers), list[StepOutcome]()
-    for at, step in enumerate(case_input.steps):
-        claim = claimed.steps[at] if at < len(claimed.steps) else None
-        ends = [
-            (outcome, after) for after, outcome in explore(partial(_run_copy, manager, step, at))
-        ]
-        steps.append(most_alike([outcome for outcome, _ in ends], claim))
-        if steps[-1] != claim:
-            break
-        manager = next(after for outcome, after in ends if outcome == claim)
-    return Outcome(steps)
+    def steps(self) -> Iterator[StepOutcome]:
+        """Run the steps."""
+        for at, step in enumerate(self._case.steps):
+            yield self._run(step, at)
 
+    def outcome(self, steps: list[StepOutcome]) -> Outcome:
+        return Outcome(steps)
 
-def _run_copy(
-    manager: Manager, step: Step, at: int, order: MapOrder
-) -> tuple[Manager, StepOutcome]:
-    after = manager.copy()
-    return after, _run(after, step, at, order)
-
-
-def _run(manager: Manager, step: Step, at: int, order: MapOrder) -> StepOutcome:
-    error = ""
-    devices: dict[str, list[str] | str] | UnsetType = UNSET
-    match step.op:
-        case "prepare":
-            pod = _needed(step.pod, at, "pod")
-            error = manager.prepare_resources(pod, _claims(step), _answers(step), order)
-            devices = {
-                container.name or "": _sorted(manager.get_resources(pod, container, order))
-                for container in pod.spec.containers or ()
-            }
-        case "unprepare":
-            pod = _needed(step.pod, at, "pod")
-            error = manager.unprepare_resources(pod, _answers(step), order)
-        case "reconcile":
-            if step.sources_ready is not False:
-                manager.reconcile(step.active_pods or (), _answers(step), order)
-        case "register":
-            manager.drivers.add(_needed(step.driver, at, "driver"))
-        case "deregister":
-            manager.drivers.discard(_needed(step.driver, at, "driver"))
-        case "restart":
-            manager.cache.restart()
-    return _outcome(manager, error, devices, sets=step.op == "reconcile")
+    def _run(self, step: Step, at: int) -> StepOutcome:
+        manager, order = self._manager, self._order
+        error = ""
+        devices: dict[str, list[str] | str] | UnsetType = UNSET
+        match step.op:
+            case "prepare":
+                pod = _needed(step.pod, at, "pod")
+                error = manager.prepare_resources(pod, _claims(step), _answers(step), order)
+                devices = {
+                    container.name or "": _sorted(manager.get_resources(pod, container, order))
+                    for container in pod.spec.containers or ()
+                }
+            case "unprepare":
+                pod = _needed(step.pod, at, "pod")
+                error = manager.unprepare_resources(pod, _answers(step), order)
+            case "reconcile":
+                if step.sources_ready is not False:
+                    manager.reconcile(step.active_pods or (), _answers(step), order)
+            case "register":
+                manager.drivers.add(_needed(step.driver, at, "driver"))
+            case "deregister":
+                manager.drivers.discard(_needed(step.driver, at, "driver"))
+            case "restart":
+                manager.cache.restart()
+        return _outcome(manager, error, devices, sets=step.op == "reconcile")
 
 
 def _needed(value: Any, at: int, name: str) -> Any:  # noqa: ANN401  # a pod or a name
@@ -215,4 +198,4 @@ def _listed(claims: Mapping[tuple[str, str], ClaimInfoState]) -> list[ClaimInfoS
     return [claims[key].as_written() for key in sorted(claims)]
 
 
-DRA = Subsystem(DraCase, Outcome, decide, nearest)
+DRA = walked(DraCase, Outcome, DraWalk)

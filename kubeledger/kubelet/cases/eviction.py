@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
+from itertools import zip_longest
 from typing import Final
 
 from kubeledger.kubelet.cases.fields import Strict, Subsystem, most_alike, shortened
@@ -12,7 +13,7 @@ from kubeledger.kubelet.eviction.decisions import (
     EvictionConfig,
 )
 from kubeledger.kubelet.eviction.messages import REASON, Event
-from kubeledger.kubelet.eviction.ranking import Candidate, candidates, rank
+from kubeledger.kubelet.eviction.ranking import candidates, rank
 from kubeledger.kubelet.eviction.signals import MEMORY, PIDS, DiskLayout, ReclaimFunction, Summary
 from kubeledger.kubelet.eviction.synchronize import EvictionManager, Reclaim
 from kubeledger.kubelet.eviction.thresholds import (
@@ -27,9 +28,6 @@ from kubeledger.kubelet.kube.resources import check_asked
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import parse_api_ts
-
-Ranked = tuple[str, Sequence[Sequence[Candidate]]]
-"""A signal, and groups of equal pods in the order of their eviction for it."""
 
 
 class EvictedPod(Strict, frozen=True, kw_only=True):
@@ -50,14 +48,6 @@ class StepOutcome(Strict, frozen=True, kw_only=True):
     node_level_reclaim: list[str]
     events: list[str]
     rank: dict[str, list[list[str]]]
-
-
-def uids_of(groups: Sequence[Sequence[Candidate]]) -> list[list[str]]:
-    """Groups as an outcome shows them."""
-    return [
-        [group[0].uid] if len(group) == 1 else sorted(candidate.uid for candidate in group)
-        for group in groups
-    ]
 
 
 _LAYOUTS: Final[dict[tuple[bool, bool], DiskLayout]] = {
@@ -115,96 +105,77 @@ class Outcome(Strict, frozen=True, kw_only=True):
 
 def decide(case_input: EvictionInput, profile: KubeletProfile) -> Outcome:
     """The outcome; of thresholds and pods that may come first the first listed does."""
-    return _Case(case_input, profile).decide()
+    return _rounds(case_input, profile, None)
 
 
 def nearest(
     case_input: EvictionInput, profile: KubeletProfile, decided: Outcome, claimed: Outcome
 ) -> Outcome:
     """Follow a claimed outcome round by round."""
-    return _Case(case_input, profile).follow(claimed)
+    return _rounds(case_input, profile, claimed)
 
 
-class _Case:
-    """A checked case."""
+def _rounds(case_input: EvictionInput, profile: KubeletProfile, claimed: Outcome | None) -> Outcome:
+    """What the kubelet does, or can do that is most like a claim."""
+    _check_pods(case_input.pods)
+    times = [_time(step.at, at) for at, step in enumerate(case_input.steps)]
+    config = _config(case_input.config, profile)
+    if isinstance(config, tuple):
+        known = claimed is not None and claimed.config_error in config
+        error = claimed.config_error if claimed is not None and known else config[0]
+        return Outcome(config_error=error, steps=[])
+    manager, pods = EvictionManager(config, profile), case_input.pods
+    claims = () if claimed is None else claimed.steps
+    steps: list[StepOutcome] = []
+    for step, now_ns, claim in zip_longest(case_input.steps, times, claims[: len(times)]):
+        found = manager.observe(now_ns, step.summary, pods)
+        ranks = _ranks(step, pods, profile)
+        possible = manager.possible(found, _reclaim(step))
+        outcomes = (_outcome(found.node_conditions, each, ranks) for each in possible)
+        steps.append(most_alike(outcomes, claim))
+        if claimed is not None and steps[-1] != claim:
+            break
+        pods = _left(pods, [each.pod for each in steps[-1].evicted])
+    return Outcome(config_error="", steps=steps)
 
-    def __init__(self, case_input: EvictionInput, profile: KubeletProfile) -> None:
-        self._input = case_input
-        self._profile = profile
-        config = case_input.config
-        _check_pods(case_input.pods)
-        self._transition_ns = _transition_ns(config.pressure_transition_period)
-        self._times = [_time(step.at, at) for at, step in enumerate(case_input.steps)]
-        self._config: EvictionConfig | None = None
-        self._errors: tuple[str, ...] = ()
-        settings = ThresholdSettings(
-            eviction_hard=config.eviction_hard or {},
-            eviction_soft=config.eviction_soft or {},
-            eviction_soft_grace_period=config.eviction_soft_grace_period or {},
-            eviction_minimum_reclaim=config.eviction_minimum_reclaim or {},
-            enforce_node_allocatable=config.enforce_node_allocatable or (),
-        )
-        try:
-            thresholds = parse_threshold_config(settings, profile)
-        except ThresholdConfigError as error:
-            self._errors = error.texts
-            return
-        self._config = EvictionConfig(
-            thresholds=thresholds,
-            pressure_transition_period_ns=self._transition_ns,
-            max_pod_grace_period_s=config.max_pod_grace_period_seconds,
-            layout=_LAYOUTS[config.dedicated_image_fs, config.split_container_fs],
-            local_storage_isolation=config.local_storage_capacity_isolation,
-        )
 
-    def decide(self) -> Outcome:
-        """The outcome without any choice of another."""
-        if self._config is None:
-            return Outcome(config_error=self._errors[0], steps=[])
-        manager = EvictionManager(self._config, self._profile)
-        pods = self._input.pods
-        steps: list[StepOutcome] = []
-        for step, now_ns in zip(self._input.steps, self._times, strict=True):
-            _, decision = manager.synchronize(now_ns, step.summary, pods, _reclaim(step))
-            ranks = self._ranks(step, pods)
-            steps.append(_outcome(manager.node_conditions, decision, ranks))
-            pods = _left(pods, [e.pod for e in steps[-1].evicted])
-        return Outcome(config_error="", steps=steps)
+def _config(config: Config, profile: KubeletProfile) -> EvictionConfig | tuple[str, ...]:
+    """The settings; or with what the kubelet refuses them, of several one."""
+    transition_ns = _transition_ns(config.pressure_transition_period)
+    settings = ThresholdSettings(
+        eviction_hard=config.eviction_hard or {},
+        eviction_soft=config.eviction_soft or {},
+        eviction_soft_grace_period=config.eviction_soft_grace_period or {},
+        eviction_minimum_reclaim=config.eviction_minimum_reclaim or {},
+        enforce_node_allocatable=config.enforce_node_allocatable or (),
+    )
+    try:
+        thresholds = parse_threshold_config(settings, profile)
+    except ThresholdConfigError as error:
+        return tuple(error.texts)
+    return EvictionConfig(
+        thresholds=thresholds,
+        pressure_transition_period_ns=transition_ns,
+        max_pod_grace_period_s=config.max_pod_grace_period_seconds,
+        layout=_LAYOUTS[config.dedicated_image_fs, config.split_container_fs],
+        local_storage_isolation=config.local_storage_capacity_isolation,
+    )
 
-    def follow(self, claimed: Outcome) -> Outcome:
-        """What the kubelet can do that is most like a claim."""
-        if self._config is None:
-            known = claimed.config_error in self._errors
-            return Outcome(
-                config_error=claimed.config_error if known else self._errors[0], steps=[]
-            )
-        manager = EvictionManager(self._config, self._profile)
-        pods = self._input.pods
-        steps: list[StepOutcome] = []
-        for at, step in enumerate(self._input.steps):
-            found = manager.observe(self._times[at], step.summary, pods)
-            ranks = self._ranks(step, pods)
-            outcomes = [
-                _outcome(found.node_conditions, each, ranks)
-                for each in manager.possible(found, _reclaim(step))
-            ]
-            claim = claimed.steps[at] if at < len(claimed.steps) else None
-            steps.append(most_alike(outcomes, claim))
-            if steps[-1] != claim:
-                break
-            pods = _left(pods, [each.pod for each in steps[-1].evicted])
-        return Outcome(config_error="", steps=steps)
 
-    def _ranks(self, step: Step, pods: Sequence[Pod]) -> dict[str, Ranked]:
-        stats = {each.pod_ref.uid or "": each for each in step.summary.pods or ()}
-        return {
-            name: (signal, rank(candidates(pods, stats, signal, layout, self._profile), signal))
-            for name, signal, layout in _RANKS
-        }
+def _ranks(step: Step, pods: Sequence[Pod], profile: KubeletProfile) -> dict[str, list[list[str]]]:
+    """For some signals: UIDs of pods that come equally soon, in order."""
+    stats = {each.pod_ref.uid or "": each for each in step.summary.pods or ()}
+    return {
+        name: [
+            [group[0].uid] if len(group) == 1 else sorted(each.uid for each in group)
+            for group in rank(candidates(pods, stats, signal, layout, profile), signal)
+        ]
+        for name, signal, layout in _RANKS
+    }
 
 
 def _outcome(
-    node_conditions: Sequence[str], decision: Decision, ranks: Mapping[str, Ranked]
+    node_conditions: Sequence[str], decision: Decision, ranks: dict[str, list[list[str]]]
 ) -> StepOutcome:
     return StepOutcome(
         evicted=[
@@ -220,7 +191,7 @@ def _outcome(
         node_conditions=list(node_conditions),
         node_level_reclaim=[_RECLAIMS[function] for function in decision.reclaimed],
         events=[_event_line(event) for event in decision.events],
-        rank={name: uids_of(groups) for name, (_, groups) in ranks.items()},
+        rank=ranks,
     )
 
 

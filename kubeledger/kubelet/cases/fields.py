@@ -8,16 +8,17 @@ may not be is a ``BadInputError`` that names its field.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from itertools import zip_longest
-from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar
+from itertools import starmap, zip_longest
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 from msgspec import UNSET
 
 from kubeledger.kubelet.kube.containermanager import AllocationError, CPUSet, parse
 from kubeledger.kubelet.kube.gotexts import ZERO_TIME_NS, instant_ns
+from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder, explore
 from kubeledger.kubelet.kube.pod import Container, Pod, containers_of
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
 from kubeledger.kubelet.kube.resources import Amount, ResourceList
@@ -27,8 +28,6 @@ from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.kubelet.topologymanager.policy import BITS_MAX
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import parse_api_ts, parse_ts
-
-Bytes = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class Strict(msgspec.Struct, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True):
@@ -93,6 +92,12 @@ def error_of(allocate: Callable[..., None], *arguments: object) -> str:
     except AllocationError as error:
         return str(error)
     return ""
+
+
+def check_uint64(path: str, number: int | None) -> None:
+    """Make sure that a number that is not negative fits 64 bits."""
+    if number is not None and number >= 2**64:
+        raise BadInputError(f"{path}: it does not fit 64 bits")
 
 
 @lru_cache(maxsize=1 << 10)
@@ -203,6 +208,60 @@ class Subsystem(NamedTuple):
     nearest: Callable[[Any, KubeletProfile, Any, Any], Any] | None = None
 
 
+class Walk(Protocol):
+    """A case in one order of the kubelet's maps."""
+
+    def steps(self) -> Iterator[Any]:
+        """What comes of each step, until the kubelet stops."""
+
+    def outcome(self, steps: list[Any]) -> Any:  # noqa: ANN401  # of the subsystem
+        """What came of all of it."""
+
+
+def walked(
+    case_type: type[msgspec.Struct],
+    outcome_type: type[msgspec.Struct],
+    walk: Callable[[Any, KubeletProfile, MapOrder], Walk],
+    runs_max: int = 1 << 12,
+    sort: Callable[[Any], None] | None = None,
+) -> Subsystem:
+    """A subsystem whose claims are admissible if they come out in some order of maps.
+
+    Args:
+        sort: sorts the sets in a claim, as they are in what comes out.
+    """
+
+    def decide(case_input: object, profile: KubeletProfile) -> object:
+        run = walk(case_input, profile, FIRST_ORDER)
+        return run.outcome(list(run.steps()))
+
+    def nearest(case_input: object, profile: KubeletProfile, decided: Any, claimed: Any) -> Any:  # noqa: ANN401
+        """The claim if it comes out, else what follows it longest, and then is most like it."""
+
+        def follow(order: MapOrder) -> Any:  # noqa: ANN401
+            run, steps, claims = walk(case_input, profile, order), [], iter(claimed.steps)
+            for step in run.steps():
+                steps.append(step)
+                if step != next(claims, None):
+                    break
+            return run.outcome(steps)
+
+        if sort is not None:
+            sort(claimed)
+        best, likeness = decided, (-1, 0)
+        for outcome in explore(follow, runs_max):
+            if outcome == claimed:
+                return claimed
+            at = len(outcome.steps)
+            claims = zip(outcome.steps[at - 1 : at], claimed.steps[at - 1 : at], strict=False)
+            found = at, -sum(starmap(_differences, claims))
+            if found > likeness:
+                best, likeness = outcome, found
+        return best
+
+    return Subsystem(case_type, outcome_type, decide, nearest)
+
+
 OutcomeT = TypeVar("OutcomeT", bound=msgspec.Struct)
 
 
@@ -238,8 +297,12 @@ def most_alike(outcomes: Iterable[OutcomeT], claim: OutcomeT | None) -> OutcomeT
     """The first of those that differ from a claim in the fewest fields; of no claim the first."""
     if claim is None:
         return next(iter(outcomes))
-    names = claim.__struct_fields__
-    return min(outcomes, key=lambda each: sum(getattr(each, n) != getattr(claim, n) for n in names))
+    return min(outcomes, key=lambda each: _differences(each, claim))
+
+
+def _differences(one: msgspec.Struct, other: msgspec.Struct) -> int:
+    """In how many fields two structs of one type differ."""
+    return sum(getattr(one, name) != getattr(other, name) for name in one.__struct_fields__)
 
 
 def _is_nested(values: list[object]) -> bool:

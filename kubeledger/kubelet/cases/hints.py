@@ -94,19 +94,11 @@ class MergeCase(Strict, frozen=True, kw_only=True):
     numa_distances: dict[_Node, list[_Distance] | None] | None = None
 
 
-class MergeOutcome(Strict, frozen=True, kw_only=True):
-    """The merged hint, and whether the policy admits with it."""
-
-    affinity: list[int] | None
-    preferred: bool
-    admit: bool
-
-
-def decide_topologymerge(case_input: MergeCase, profile: KubeletProfile) -> MergeOutcome:
-    """The hint that the topology manager settles on."""
+def decide_topologymerge(case_input: MergeCase, profile: KubeletProfile) -> dict[str, object]:
+    """The hint that the topology manager settles on, and whether the policy admits with it."""
     hint, admit = merge(_policy_of(case_input, profile), _providers(case_input), profile.topology)
     affinity = None if hint.affinity is None else bits_of(hint.affinity)
-    return MergeOutcome(affinity=affinity, preferred=hint.preferred, admit=admit)
+    return {"affinity": affinity, "preferred": hint.preferred, "admit": admit}
 
 
 def _providers(case_input: MergeCase) -> list[ProviderHints]:
@@ -142,4 +134,4 @@ def _distances(case_input: MergeCase) -> dict[int, list[int]]:
     return rows
 
 
-TOPOLOGYMERGE = Subsystem(MergeCase, MergeOutcome, decide_topologymerge)
+TOPOLOGYMERGE = Subsystem(MergeCase, object, decide_topologymerge)

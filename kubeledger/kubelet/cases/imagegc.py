@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Annotated
+from itertools import zip_longest
 
 import msgspec
 
 from kubeledger.kubelet.cases.fields import (
-    Bytes,
     Strict,
     Subsystem,
+    check_uint64,
     shortened,
     time_of,
 )
@@ -30,9 +30,6 @@ from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import format_ts, parse_go_duration
 
-_UINT64_MAX = 2**64 - 1
-_Uint64 = Annotated[int, msgspec.Meta(ge=0)]
-
 
 class Policy(Strict, frozen=True, kw_only=True):
     """The policy that the image manager is given, under the names of the configuration."""
@@ -43,29 +40,14 @@ class Policy(Strict, frozen=True, kw_only=True):
     maximum_age: str = msgspec.field(name="imageMaximumGCAge", default="0s")
 
 
-class ListedImage(Strict, frozen=True, kw_only=True):
-    """An image in the runtime's list."""
-
-    id: str
-    size: Bytes
-    pinned: bool = False
-
-
-class ImageFs(Strict, frozen=True, kw_only=True):
-    """The image filesystem; null: the stats do not hold the number."""
-
-    capacity_bytes: _Uint64 | None
-    available_bytes: _Uint64 | None
-
-
 class Step(Strict, frozen=True, kw_only=True):
     """One pass, and the world it meets."""
 
     at: str
     op: Operation
-    images: tuple[ListedImage, ...]
+    images: tuple[RuntimeImage, ...]
     images_in_use: tuple[str, ...]
-    image_fs: ImageFs | None
+    image_fs: ImageFsStats | None
     remove_errors: tuple[str, ...] = ()
 
 
@@ -96,13 +78,7 @@ class Outcome(Strict, frozen=True, kw_only=True):
 
 def decide(case_input: ImageGCInput, profile: KubeletProfile) -> Outcome:
     """The outcome; ties between images are decided by their IDs."""
-    manager = _manager(case_input, profile)
-    # Also what an invalid policy leaves unused must be sound.
-    observed = [_observed(step, at) for at, step in enumerate(case_input.steps)]
-    if error := policy_error(manager.policy):
-        return Outcome(invalid_policy=error, steps=[], records={})
-    steps = [_passed(manager, *each) for each in zip(case_input.steps, observed, strict=True)]
-    return Outcome(invalid_policy="", steps=steps, records=_records(manager))
+    return _passes(case_input, profile, ())
 
 
 def nearest(
@@ -115,21 +91,32 @@ def nearest(
     order of the failures, the order of the removals, and who came before the end of the pass can
     be seen.
     """
-    if decided.invalid_policy:
-        return decided
-    manager, steps = _manager(case_input, profile), []
-    for at, step in enumerate(case_input.steps):
-        world = _observed(step, at)
-        if at < len(claimed.steps):
-            ties = ties_of(claimed.steps[at], world.remove_errors)
-            world = msgspec.structs.replace(world, ties=ties)
-        steps.append(_passed(manager, step, world))
-    return Outcome(invalid_policy="", steps=steps, records=_records(manager))
+    return _passes(case_input, profile, claimed.steps)
 
 
-def _passed(manager: RealImageGCManager, step: Step, world: Observed) -> StepOutcome:
-    done = image_gc_manager.decide(manager, step.op, world)
-    return StepOutcome(removed=done.removed, error=done.error, events=done.events)
+def _passes(
+    case_input: ImageGCInput, profile: KubeletProfile, claims: Sequence[StepOutcome]
+) -> Outcome:
+    manager = _manager(case_input, profile)
+    # Also what an invalid policy leaves unused must be sound.
+    observed = [_observed(step, at) for at, step in enumerate(case_input.steps)]
+    if error := policy_error(manager.policy):
+        return Outcome(invalid_policy=error, steps=[], records={})
+    steps = []
+    for step, world, claim in zip_longest(case_input.steps, observed, claims[: len(observed)]):
+        if claim is not None:
+            world = msgspec.structs.replace(world, ties=ties_of(claim, world.remove_errors))
+        done = image_gc_manager.decide(manager, step.op, world)
+        steps.append(StepOutcome(removed=done.removed, error=done.error, events=done.events))
+    records = {
+        image_id: (
+            _format_time(record.first_detected_ns),
+            _format_time(record.last_used_ns),
+            str(record.size_bytes),
+        )
+        for image_id, record in sorted(manager.records.items())
+    }
+    return Outcome(invalid_policy="", steps=steps, records=records)
 
 
 def ties_of(claimed: StepOutcome, remove_errors: Mapping[str, str]) -> dict[str, int]:
@@ -162,30 +149,17 @@ def _manager(case_input: ImageGCInput, profile: KubeletProfile) -> RealImageGCMa
 
 
 def _observed(step: Step, at: int) -> Observed:
-    where = f"input.steps[{at}]"
-    stats = None
-    if step.image_fs is not None:
-        _fits(step.image_fs.capacity_bytes, f"{where}.imageFs.capacityBytes")
-        _fits(step.image_fs.available_bytes, f"{where}.imageFs.availableBytes")
-        stats = ImageFsStats(step.image_fs.capacity_bytes, step.image_fs.available_bytes)
+    where, stats = f"input.steps[{at}]", step.image_fs
+    if stats is not None:
+        check_uint64(f"{where}.imageFs.capacityBytes", stats.capacity_bytes)
+        check_uint64(f"{where}.imageFs.availableBytes", stats.available_bytes)
     return Observed(
         now_ns=time_of(step.at, f"{where}.at"),
-        images=tuple(RuntimeImage(i.id, i.size, i.pinned) for i in step.images),
+        images=step.images,
         images_in_use=frozenset(step.images_in_use),
         image_fs=stats,
         remove_errors={i: f"image is being used: {i}" for i in step.remove_errors},
     )
-
-
-def _records(manager: RealImageGCManager) -> dict[str, tuple[str, str, str]]:
-    return {
-        image_id: (
-            _format_time(record.first_detected_ns),
-            _format_time(record.last_used_ns),
-            str(record.size_bytes),
-        )
-        for image_id, record in sorted(manager.records.items())
-    }
 
 
 def _format_time(ts_ns: int) -> str:
@@ -201,11 +175,6 @@ def _duration(text: str, name: str) -> int:
     if not -DURATION_MAX_NS <= duration_ns <= DURATION_MAX_NS:
         raise BadInputError(f"input.policy.{name}: no Go duration: {shortened(text)}")
     return duration_ns
-
-
-def _fits(number: int | None, field: str) -> None:
-    if number is not None and number > _UINT64_MAX:
-        raise BadInputError(f"{field}: it does not fit 64 bits")
 
 
 IMAGEGC = Subsystem(ImageGCInput, Outcome, decide, nearest)

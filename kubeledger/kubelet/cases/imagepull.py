@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from kubeledger.kubelet.cases.fields import (
     Strict,
-    Subsystem,
     shortened,
     time_of,
+    walked,
 )
 from kubeledger.kubelet.imagepull.image_manager import Answer, Attempt, ImageManager, Request
 from kubeledger.kubelet.imagepull.image_pull_manager import (
@@ -36,9 +37,8 @@ from kubeledger.kubelet.imagepull.pullrecords import (
 )
 from kubeledger.kubelet.imagepull.pullrecords import PulledRecord as Record
 from kubeledger.kubelet.kube.flowcontrol import Backoff, BackOffPolicy
-from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder, explore
+from kubeledger.kubelet.kube.maporder import MapOrder
 from kubeledger.kubelet.kube.pod import Int32, Int64
-from kubeledger.kubelet.profile.images import ImagePullFacts
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import format_go_duration, format_ts, parse_go_duration
@@ -180,27 +180,12 @@ class Outcome(Strict, frozen=True, kw_only=True):
     records: Records | UnsetType = UNSET
 
 
-_ORDERS_MAX: Final = 10_000
+class PullWalk:
+    """A case in one order of the kubelet's maps."""
 
-
-def decide(case_input: ImagePullInput, profile: KubeletProfile) -> Outcome:
-    """The outcome, of several the first."""
-    return _Case(case_input, profile.imagepull).run(FIRST_ORDER)
-
-
-def nearest(
-    case_input: ImagePullInput, profile: KubeletProfile, decided: Outcome, claimed: Outcome
-) -> Outcome:
-    """The claim, if it is among all that can be."""
-    found = explore(lambda order: _Case(case_input, profile.imagepull).run(order), _ORDERS_MAX)
-    return claimed if any(each == claimed for each in found) else decided
-
-
-class _Case:
-    """One run through a case."""
-
-    def __init__(self, given: ImagePullInput, facts: ImagePullFacts) -> None:
-        self._given, self._facts = given, facts
+    def __init__(self, given: ImagePullInput, profile: KubeletProfile, order: MapOrder) -> None:
+        self._given, self._order = given, order
+        self._facts = facts = profile.imagepull
         self._verifies = facts.pull_records and given.ensure_secret_pulled_images is True
         self._pulling: dict[str, bytes | str] = {
             cache_filename(intent.image): _intent_file(intent)
@@ -211,35 +196,39 @@ class _Case:
             for record in given.pulled_records or ()
         }
         self._requires: Requires | None = None
-
-    def run(self, order: MapOrder) -> Outcome:
-        given = self._given
-        steps: list[StepOutcome] = []
-        started_ns = time_of(given.kubelet_started_at, "input.kubeletStartedAt")
+        self._error = ""
+        self._started_ns = time_of(given.kubelet_started_at, "input.kubeletStartedAt")
         if self._verifies:
             try:
-                self._requires = new_policy(given.policy or "", given.allowlist or (), self._facts)
+                self._requires = new_policy(given.policy or "", given.allowlist or (), facts)
             except PolicyError as error:
-                return Outcome(policy_error=str(error), steps=[])
-        manager = self._start(given.images, started_ns, order)
-        for index, step in enumerate(given.steps):
+                self._error = str(error)
+
+    def steps(self) -> Iterator[StepOutcome]:
+        """What comes of each step; of none under a policy that is refused."""
+        if self._error:
+            return
+        manager = self._start(self._given.images, self._started_ns)
+        for index, step in enumerate(self._given.steps):
             now_ns = time_of(step.at, f"input.steps[{index}].at")
             attempts: list[Attempt] = []
             if step.op == "restart":
-                manager = self._start(step.images, now_ns, order)
+                manager = self._start(step.images, now_ns)
             elif step.op == "ensure":
                 requests = [_request(call, index) for call in step.calls or ()]
                 attempts = manager.ensure_images_exist(requests, now_ns)
             elif manager.pull_manager is not None:
                 until_ns = time_of(step.until or "", f"input.steps[{index}].until")
                 manager.pull_manager.prune_unknown_records(step.image_list or (), until_ns)
-            steps.append(_step_outcome(attempts, manager.back_off))
-        records = self._records() if self._facts.pull_records else UNSET
-        return Outcome(policy_error="", steps=steps, records=records)
+            yield _step_outcome(attempts, manager.back_off)
 
-    def _start(
-        self, images: tuple[ListedImage, ...] | None, now_ns: int, order: MapOrder
-    ) -> ImageManager:
+    def outcome(self, steps: list[StepOutcome]) -> Outcome:
+        """With the files as they are now."""
+        has_records = self._facts.pull_records and not self._error
+        records = self._records() if has_records else UNSET
+        return Outcome(policy_error=self._error, steps=steps, records=records)
+
+    def _start(self, images: tuple[ListedImage, ...] | None, now_ns: int) -> ImageManager:
         """A kubelet process begins."""
         given, facts = self._given, self._facts
         manager: PullManager | None = None
@@ -260,7 +249,7 @@ class _Case:
             burst=given.registry_burst or 0,
             limits=facts.parallel_pulls_limited,
         )
-        return ImageManager(facts, Backoff(policy), puller, manager, order)
+        return ImageManager(facts, Backoff(policy), puller, manager, self._order)
 
     def _open_records(self) -> PullRecords:
         files = FSPullRecords(self._pulling, self._pulled, self._facts)
@@ -397,4 +386,4 @@ def _duration_ns(text: str) -> int:
     return duration_ns if duration_ns <= _DURATION_MAX_NS else -1
 
 
-IMAGEPULL = Subsystem(ImagePullInput, Outcome, decide, nearest)
+IMAGEPULL = walked(ImagePullInput, Outcome, PullWalk, runs_max=10_000)

@@ -63,32 +63,21 @@ class PodActionsCase(Strict, frozen=True):
     restart_all_containers: bool = False
 
 
-class Outcome(Strict, frozen=True):
-    """What is to be done; indices are those of the spec's lists.
-
-    Attributes:
-        containers_to_update: only where the version resizes, and the case says what was
-            actuated.
-        containers_to_reset, update_pod_level_resources: only where the version knows it.
-    """
-
-    kill_pod: bool
-    create_sandbox: bool
-    sandbox_id: str = msgspec.field(name="sandboxID")
-    attempt: int
-    init_containers_to_start: list[int]
-    containers_to_start: list[int]
-    ephemeral_containers_to_start: list[int]
-    containers_to_kill: dict[str, ContainerToKill]
-    containers_to_update: dict[str, list[str]] | UnsetType = UNSET
-    containers_to_reset: list[str] | UnsetType = UNSET
-    update_pod_level_resources: bool | UnsetType = UNSET
-
-
-def decide(case_input: PodActionsCase, profile: KubeletProfile) -> Outcome:
-    """The actions of one sync."""
+def decide(case_input: PodActionsCase, profile: KubeletProfile) -> dict[str, object]:
+    """The actions of one sync, without those that its version or its case does not know."""
     facts = profile.kuberuntime
-    return _outcome(_actions(case_input, facts), case_input, facts)
+    actions = _actions(case_input, facts)
+    if not facts.kill_reasons:
+        kills = actions.containers_to_kill.items()
+        actions.containers_to_kill = {i: ContainerToKill(k.name, "", k.message) for i, k in kills}
+    outcome: dict[str, object] = msgspec.to_builtins(actions)
+    if not facts.resizes_in_place or isinstance(case_input.actuated, UnsetType):
+        del outcome["containersToUpdate"]
+    if not facts.restart_all_containers:
+        del outcome["containersToReset"]
+    if not facts.pod_level_resources_resized:
+        del outcome["updatePodLevelResources"]
+    return outcome
 
 
 def check_times(containers: Sequence[ContainerStatus]) -> None:
@@ -132,28 +121,7 @@ def _check_resources(path: str, resources: ResourceRequirements | None) -> None:
         check_amounts(f"{path}.limits", resources.limits)
 
 
-def _outcome(actions: PodActions, case: PodActionsCase, facts: KuberuntimeFacts) -> Outcome:
-    resizes = facts.resizes_in_place and not isinstance(case.actuated, UnsetType)
-    pod_level = facts.pod_level_resources_resized
-    kills = actions.containers_to_kill
-    if not facts.kill_reasons:
-        kills = {i: ContainerToKill(kill.name, "", kill.message) for i, kill in kills.items()}
-    return Outcome(
-        kill_pod=actions.kill_pod,
-        create_sandbox=actions.create_sandbox,
-        sandbox_id=actions.sandbox_id,
-        attempt=actions.attempt,
-        init_containers_to_start=actions.init_containers_to_start,
-        containers_to_start=actions.containers_to_start,
-        ephemeral_containers_to_start=actions.ephemeral_containers_to_start,
-        containers_to_kill=kills,
-        containers_to_update=actions.containers_to_update if resizes else UNSET,
-        containers_to_reset=actions.containers_to_reset if facts.restart_all_containers else UNSET,
-        update_pod_level_resources=actions.update_pod_level_resources if pod_level else UNSET,
-    )
-
-
-PODACTIONS = Subsystem(PodActionsCase, Outcome, decide)
+PODACTIONS = Subsystem(PodActionsCase, object, decide)
 
 
 # Cases of doBackOff: one container over a series of syncs that would start it.
@@ -186,33 +154,12 @@ class BackoffCase(Strict, frozen=True):
     steps: tuple[Step, ...]
 
 
-class StepOutcome(Strict, frozen=True):
-    """What came of one sync.
-
-    Attributes:
-        message: of the error then; else empty.
-        entry: the entry's value after it, as a Go duration.
-        until: when the back-off ends, or empty; only in versions whose cases have it.
-    """
-
-    held: bool
-    message: str
-    entry: str
-    until: str | UnsetType = UNSET
+def decide_backoff(case_input: BackoffCase, profile: KubeletProfile) -> dict[str, object]:
+    """Go through all syncs: which are held back, and the entry after each."""
+    return {"steps": list(_syncs(case_input, profile))}
 
 
-class BackoffOutcome(Strict, frozen=True):
-    """What came of each sync."""
-
-    steps: list[StepOutcome]
-
-
-def decide_backoff(case_input: BackoffCase, profile: KubeletProfile) -> BackoffOutcome:
-    """Go through all syncs."""
-    return BackoffOutcome(list(_syncs(case_input, profile)))
-
-
-def _syncs(case: BackoffCase, profile: KubeletProfile) -> Iterator[StepOutcome]:
+def _syncs(case: BackoffCase, profile: KubeletProfile) -> Iterator[dict[str, object]]:
     spec, meta, name = case.pod.spec, case.pod.metadata, case.container
     if all(c.name != name for c in (*(spec.containers or ()), *(spec.init_containers or ()))):
         raise BadInputError(f"input.container: the pod has no container {shortened(name)}")
@@ -227,12 +174,14 @@ def _syncs(case: BackoffCase, profile: KubeletProfile) -> Iterator[StepOutcome]:
         exited = newest_exited(step.containers, name)
         ended_ns = _ended_ns(exited)
         held = do_back_off(backoff, name, name, pod, ended_ns, now_ns)
-        until: str | UnsetType = UNSET
+        outcome: dict[str, object] = {
+            "held": held is not None,
+            "message": "" if held is None else held.message,
+            "entry": format_go_duration(backoff.get(name)),
+        }
         if profile.kuberuntime.cases_give_back_off_end:
-            until = "" if held is None else _until(held, index)
-        message = "" if held is None else held.message
-        entry = format_go_duration(backoff.get(name))
-        yield StepOutcome(held is not None, message, entry, until)
+            outcome["until"] = "" if held is None else _until(held, index)
+        yield outcome
 
 
 def _ended_ns(exited: ContainerStatus | None) -> int | None:
@@ -265,4 +214,4 @@ def _duration(text: str, name: str) -> int:
     return duration_ns
 
 
-BACKOFF = Subsystem(BackoffCase, BackoffOutcome, decide_backoff)
+BACKOFF = Subsystem(BackoffCase, object, decide_backoff)

@@ -29,11 +29,7 @@ from kubeledger.kubelet.prober.objects import (
     parse_container_id,
 )
 from kubeledger.kubelet.prober.prober import MissingAttemptError
-from kubeledger.kubelet.prober.prober_manager import (
-    ContainerReadiness,
-    PodReadiness,
-    update_pod_status,
-)
+from kubeledger.kubelet.prober.prober_manager import PodReadiness, update_pod_status
 from kubeledger.kubelet.prober.worker import ProbeWorker, do_probe, new_worker
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.prober import ProbeType, TickResult
@@ -54,13 +50,8 @@ class Tick(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     attempts: list[TickResult]
 
 
-class TickOutcome(msgspec.Struct, rename="camel", forbid_unknown_fields=True, gc=False):
-    """The worker after one step.
-
-    Attributes:
-        result: cached for the worker's container; empty for none.
-        events: none; see the module.
-    """
+class TickOutcome(msgspec.Struct, rename="camel", gc=False):
+    """The worker after one step; ``result`` is cached for its container, or empty."""
 
     keep_going: bool = msgspec.field(name="continue")
     attempts: int
@@ -86,13 +77,7 @@ class ProberCase(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     kubelet_started_at: str | None = None
 
 
-class Outcome(msgspec.Struct, forbid_unknown_fields=True):
-    """The worker after each tick."""
-
-    ticks: Sequence[TickOutcome]
-
-
-def decide(case_input: ProberCase, profile: KubeletProfile) -> Outcome:
+def decide(case_input: ProberCase, profile: KubeletProfile) -> dict[str, object]:
     """Step the worker through all ticks, also after it said that it ends."""
     check_pod_times(case_input.pod)
     for tick in case_input.ticks:
@@ -118,7 +103,7 @@ def decide(case_input: ProberCase, profile: KubeletProfile) -> Outcome:
                 events=(),
             )
         )
-    return Outcome(outcomes)
+    return {"ticks": outcomes}
 
 
 def _worker(case: ProberCase, profile: KubeletProfile) -> ProbeWorker:
@@ -128,14 +113,13 @@ def _worker(case: ProberCase, profile: KubeletProfile) -> ProbeWorker:
     )
     if container is None:
         raise BadInputError(f"input.container: the pod has no container {case.container!r}")
-    started_at = case.kubelet_started_at
     worker = new_worker(
         case.pod,
         container,
         case.probe_type,
         Results(),
         profile.prober,
-        ZERO_TIME_NS if started_at is None else instant_ns(started_at),
+        _began_ns(case.kubelet_started_at),
     )
     if worker is None:
         raise BadInputError(
@@ -148,7 +132,7 @@ def _named(containers: list[Container], name: str) -> Container | None:
     return next((container for container in containers if container.name == name), None)
 
 
-PROBER = Subsystem(ProberCase, Outcome, decide)
+PROBER = Subsystem(ProberCase, object, decide)
 
 
 # Cases of the probe manager's UpdatePodStatus: started and ready of a pod's containers.
@@ -179,50 +163,25 @@ class PodStatusCase(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     kubelet_started_at: str | None = None
 
 
-class Published(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """What is published of a container; ``started`` is None where it stays unset."""
-
-    started: bool | None
-    ready: bool
-
-
-class PodStatusOutcome(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """Containers by name, and those whose readiness worker was asked to probe at once."""
-
-    containers: dict[str, Published]
-    init_containers: dict[str, Published]
-    triggered: list[str]
-
-
-def decide_podstatus(case_input: PodStatusCase, profile: KubeletProfile) -> PodStatusOutcome:
+def decide_podstatus(case_input: PodStatusCase, profile: KubeletProfile) -> PodReadiness:
     """Update the status."""
-    return _outcome(_readiness(case_input, profile))
-
-
-def _readiness(case: PodStatusCase, profile: KubeletProfile) -> PodReadiness:
-    check_pod_times(case.pod)
-    check_status_times(case.pod_status)
+    check_pod_times(case_input.pod)
+    check_status_times(case_input.pod_status)
     caches: dict[ProbeType, dict[str, Result]] = {"liveness": {}, "readiness": {}, "startup": {}}
-    for cached in case.results:
+    for cached in case_input.results:
         caches[cached.probe_type][parse_container_id(cached.container_id)] = cached.result
-    started_at = case.kubelet_started_at
     return update_pod_status(
-        case.pod,
-        case.pod_status,
-        {(worker.container, worker.probe_type) for worker in case.workers},
+        case_input.pod,
+        case_input.pod_status,
+        {(worker.container, worker.probe_type) for worker in case_input.workers},
         caches,
-        ZERO_TIME_NS if started_at is None else instant_ns(started_at),
+        _began_ns(case_input.kubelet_started_at),
         profile.prober,
     )
 
 
-def _outcome(readiness: PodReadiness) -> PodStatusOutcome:
-    def published(found: dict[str, ContainerReadiness]) -> dict[str, Published]:
-        return {name: Published(one.started, one.ready) for name, one in found.items()}
-
-    return PodStatusOutcome(
-        published(readiness.containers), published(readiness.init_containers), readiness.triggered
-    )
+def _began_ns(started_at: str | None) -> int:
+    return ZERO_TIME_NS if started_at is None else instant_ns(started_at)
 
 
-PODSTATUS = Subsystem(PodStatusCase, PodStatusOutcome, decide_podstatus)
+PODSTATUS = Subsystem(PodStatusCase, object, decide_podstatus)

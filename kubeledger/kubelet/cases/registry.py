@@ -317,13 +317,18 @@ def _judgement(
         claimed: Any = msgspec.convert(outcome, subsystem.outcome, str_keys=True)
     except msgspec.ValidationError as error:
         return Judgement("impossible", f"that is no outcome of this subsystem: {error}")
-    if claimed == decided:
+    if claimed == decided or (
+        subsystem.outcome is object and _text(claimed) == _text(_plain(decided))
+    ):
         return MATCH
     nearest = subsystem.nearest
     possible = nearest(case_input, profile, decided, claimed) if nearest else decided
     if why := first_difference(_plain(possible), _plain(claimed)):
         return Judgement("impossible", why)
     return ADMISSIBLE if nearest else MATCH
+
+
+_text: Final = msgspec.json.Encoder(order="sorted").encode
 
 
 def _plain(outcome: object) -> object:

@@ -8,12 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from msgspec import UNSET, UnsetType
-
 from kubeledger.kubelet.allocation.allocation_manager import Rejection, Retried
 from kubeledger.kubelet.allocation.handlers import (
     CANONICAL,
-    ConditionType,
     NodeConfig,
     ResizeCondition,
 )
@@ -59,68 +56,18 @@ class ResizeCase(Strict, frozen=True):
     kubelet_started_at: str | None = None
 
 
-class Resources(Strict, frozen=True, omit_defaults=True):
-    """Requests and limits in canonical quantities."""
-
-    requests: dict[str, str] | None = None
-    limits: dict[str, str] | None = None
-
-
-class Allocation(Strict, frozen=True, omit_defaults=True):
-    """What a pod has been given."""
-
-    containers: dict[str, Resources]
-    pod_level: Resources | None = None
-
-
-class Condition(Strict, frozen=True):
-    """A condition of the pod's status."""
-
-    type: ConditionType
-    reason: str
-    message: str
-    observed_generation: int
-    last_transition_time: str
-
-
-class StepOutcome(Strict, frozen=True):
-    """What came of one step.
-
-    Attributes:
-        rejected: UID -> reason and message of admission.
-        retried: UIDs in the order in which their resizes were looked at.
-        allocated: UID -> what changed; None: it is gone.
-        conditions: of all pods that have any.
-        pending: the queue afterwards.
-        synced: pods whose sync was asked for.
-        infeasible_metric, deferred_accepted_metric: how much they rose; only in versions that
-            have them.
-    """
-
-    rejected: dict[str, Rejection]
-    retried: list[str]
-    allocated: dict[str, Allocation | None]
-    conditions: dict[str, list[Condition]]
-    pending: list[str]
-    synced: list[str]
-    events: list[str]
-    infeasible_metric: dict[str, int] | UnsetType = UNSET
-    deferred_accepted_metric: dict[str, int] | UnsetType = UNSET
-
-
-class Outcome(Strict, frozen=True):
-    """What came of each step."""
-
-    steps: list[StepOutcome]
-
-
-def decide(case_input: ResizeCase, profile: KubeletProfile) -> Outcome:
+def decide(case_input: ResizeCase, profile: KubeletProfile) -> dict[str, object]:
     """Run the steps."""
-    return Outcome([outcome for outcome, _ in _walk(case_input, profile)])
+    return {"steps": list(_walk(case_input, profile))}
 
 
-def _walk(case: ResizeCase, profile: KubeletProfile) -> Iterator[tuple[StepOutcome, list[Retried]]]:
-    """Each step's outcome, and what became of the resizes that were looked at in it."""
+def _walk(case: ResizeCase, profile: KubeletProfile) -> Iterator[dict[str, object]]:
+    """What comes of each step.
+
+    ``retried`` are UIDs in the order in which their resizes were looked at, ``allocated`` what
+    changed of a pod (None: it is gone), ``pending`` is the queue afterwards, ``synced`` whose sync
+    was asked for, metrics how much they rose, in versions that have them.
+    """
     handler = _handler(case, profile)
     if case.kubelet_started_at is not None:
         instant_ns(case.kubelet_started_at)
@@ -132,25 +79,20 @@ def _walk(case: ResizeCase, profile: KubeletProfile) -> Iterator[tuple[StepOutco
             raise BadInputError(f"input.steps[{index}].at: {error.message}") from None
         handler.sources_ready = step.sources_ready is not False
         rejected = _run(handler, step)
-        happened = manager.take_happened()
-        metrics = profile.allocation.pending_resizes_queued
-        yield (
-            StepOutcome(
-                rejected,
-                [retried.uid for retried in happened.retried],
-                _changes(manager.allocated),
-                {
-                    u: list(map(_condition, manager.conditions.of(u)))
-                    for u in manager.conditions.pods()
-                },
-                manager.queue.copy(),
-                happened.synced,
-                [event for _, event in happened.events],
-                _counts(happened.retried) if metrics else UNSET,
-                happened.accepted if metrics else UNSET,
-            ),
-            happened.retried,
-        )
+        happened, conditions = manager.take_happened(), manager.conditions
+        outcome: dict[str, object] = {
+            "rejected": rejected,
+            "retried": [retried.uid for retried in happened.retried],
+            "allocated": _changes(manager.allocated),
+            "conditions": {u: list(map(_condition, conditions.of(u))) for u in conditions.pods()},
+            "pending": manager.queue.copy(),
+            "synced": happened.synced,
+            "events": [event for _, event in happened.events],
+        }
+        if profile.allocation.pending_resizes_queued:
+            outcome["infeasibleMetric"] = _counts(happened.retried)
+            outcome["deferredAcceptedMetric"] = happened.accepted
+        yield outcome
 
 
 def _run(handler: SyncHandler, step: Step) -> dict[str, Rejection]:
@@ -192,8 +134,8 @@ def _handler(case: ResizeCase, profile: KubeletProfile) -> SyncHandler:
     return SyncHandler(profile, config, admit)
 
 
-def _changes(state: State) -> dict[str, Allocation | None]:
-    changes: dict[str, Allocation | None] = {}
+def _changes(state: State) -> dict[str, dict[str, object] | None]:
+    changes: dict[str, dict[str, object] | None] = {}
     for uid, old in state.take_changed().items():
         info = state.pods.get(uid)
         if info != old:
@@ -203,30 +145,32 @@ def _changes(state: State) -> dict[str, Allocation | None]:
     return changes
 
 
-def _allocation(info: PodResourceInfo) -> Allocation:
+def _allocation(info: PodResourceInfo) -> dict[str, object]:
     whole = info.pod_level
-    return Allocation(
-        {name: _resources(resources) for name, resources in info.containers.items()},
-        None if whole is None else _resources(whole),
-    )
+    given: dict[str, object] = {
+        "containers": {name: _resources(resources) for name, resources in info.containers.items()}
+    }
+    return given if whole is None else given | {"podLevel": _resources(whole)}
 
 
-def _resources(resources: ResourceRequirements) -> Resources:
-    return Resources(_canonical(resources.requests), _canonical(resources.limits))
+def _resources(resources: ResourceRequirements) -> dict[str, dict[str, str]]:
+    """Requests and limits in canonical quantities, as far as there are any."""
+    lists = (("requests", resources.requests), ("limits", resources.limits))
+    return {
+        kind: {name: CANONICAL[amount] for name, amount in amounts.items()}
+        for kind, amounts in lists
+        if amounts
+    }
 
 
-def _canonical(amounts: ResourceList | None) -> dict[str, str] | None:
-    return {name: CANONICAL[amount] for name, amount in amounts.items()} if amounts else None
-
-
-def _condition(told: ResizeCondition) -> Condition:
-    return Condition(
-        told.type,
-        told.reason,
-        told.message,
-        told.observed_generation,
-        format_ts(told.last_transition_ns),
-    )
+def _condition(told: ResizeCondition) -> dict[str, object]:
+    return {
+        "type": told.type,
+        "reason": told.reason,
+        "message": told.message,
+        "observedGeneration": told.observed_generation,
+        "lastTransitionTime": format_ts(told.last_transition_ns),
+    }
 
 
 def _counts(retried: Sequence[Retried]) -> dict[str, int]:
@@ -237,4 +181,4 @@ def _counts(retried: Sequence[Retried]) -> dict[str, int]:
     return counts
 
 
-RESIZE = Subsystem(ResizeCase, Outcome, decide)
+RESIZE = Subsystem(ResizeCase, object, decide)

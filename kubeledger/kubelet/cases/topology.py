@@ -3,33 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import zip_longest
 from typing import Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from kubeledger.kubelet.cases import memory_node
+from kubeledger.kubelet.cases.cpumanager import CPUsHeld, cpus_held
 from kubeledger.kubelet.cases.fields import (
     Strict,
-    Subsystem,
     check_amounts,
     cpu_set,
     keyed,
     shortened,
+    walked,
 )
 from kubeledger.kubelet.cases.hints import HintCase, hints_of
+from kubeledger.kubelet.cases.managers import crash
+from kubeledger.kubelet.cases.memorymanager import (
+    MemoryHeld,
+    memory_held,
+    settings_of,
+    sort_blocks,
+)
 from kubeledger.kubelet.cpumanager.cpu_manager import Configuration
 from kubeledger.kubelet.cpumanager.cpu_manager import Manager as CPUManager
 from kubeledger.kubelet.cpumanager.policy_static import PolicyError
 from kubeledger.kubelet.cpumanager.topology import Core, DiscoverError, MachineInfo, Node
-from kubeledger.kubelet.kube.containermanager import AllocationError, text_of
-from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder, explore
-from kubeledger.kubelet.kube.pod import Container, Pod, containers_of, lists_of_pods
+from kubeledger.kubelet.kube.containermanager import AllocationError
+from kubeledger.kubelet.kube.maporder import MapOrder
+from kubeledger.kubelet.kube.pod import Container, NotNegative, Pod, containers_of, lists_of_pods
 from kubeledger.kubelet.kube.resources import Amount, ResourceList, check_asked
-from kubeledger.kubelet.memorymanager.machine import KubeletPanicError, MemoryManagerError
-from kubeledger.kubelet.memorymanager.memory_manager import MachineSettings, default_machine
+from kubeledger.kubelet.memorymanager.machine import (
+    KubeletPanicError,
+    MemoryManagerError,
+    MemoryReservation,
+    NUMANode,
+)
 from kubeledger.kubelet.memorymanager.memory_manager import Manager as MemoryManager
+from kubeledger.kubelet.memorymanager.memory_manager import default_machine
 from kubeledger.kubelet.profile.resolve import KubeletProfile, with_gates
 from kubeledger.kubelet.topologymanager.policy import ProviderHints, TopologyHint, bits_of
 from kubeledger.kubelet.topologymanager.scope import (
@@ -41,14 +52,11 @@ from kubeledger.kubelet.topologymanager.scope import (
 from kubeledger.model.errors import BadInputError
 
 
-class NodeCase(Strict, frozen=True, kw_only=True):
+class MachineNode(NUMANode, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A NUMA node; ``distances`` is its row of the table, None where cAdvisor reports none."""
 
-    id: int
     cores: tuple[Core, ...]
-    memory: memory_node.Uint64
-    hugepages: memory_node.HugePagesCase | None = None
-    distances: tuple[memory_node.Uint64, ...] | None = None
+    distances: tuple[NotNegative, ...] | None = None
 
 
 class StepCase(Strict, frozen=True, kw_only=True):
@@ -71,12 +79,12 @@ class TopologyCase(Strict, frozen=True, kw_only=True):
     """
 
     num_sockets: int
-    nodes: tuple[NodeCase, ...]
+    nodes: tuple[MachineNode, ...]
     reserved_cpu: Amount = msgspec.field(name="reservedCPU", default=None)
     reserved_system_cpus: str = msgspec.field(name="reservedSystemCPUs", default="")
     cpu_manager_policy_options: dict[str, str] = {}
     node_allocatable_reservation: ResourceList = {}
-    reserved_memory: tuple[memory_node.ReservationCase, ...] = ()
+    reserved_memory: tuple[MemoryReservation, ...] = ()
     policy: str
     scope: str
     topology_manager_policy_options: dict[str, str] = {}
@@ -94,22 +102,6 @@ class AffinityOutcome(msgspec.Struct, forbid_unknown_fields=True, rename="camel"
     preferred: bool
 
 
-class CPUOutcome(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    """Who has which CPUs."""
-
-    default: str
-    entries: dict[str, dict[str, str]]
-    pod_entries: dict[str, str] | UnsetType = UNSET
-
-
-class MemoryOutcome(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    """Who has which memory."""
-
-    machine_state: memory_node.Machine
-    entries: memory_node.Entries
-    pod_entries: dict[str, memory_node.Blocks] | UnsetType = UNSET
-
-
 class StepOutcome(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The answer to a pod, what is stored for its containers, and the managers after it."""
 
@@ -117,8 +109,8 @@ class StepOutcome(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     reason: str | UnsetType = UNSET
     message: str | UnsetType = UNSET
     affinity: dict[str, AffinityOutcome] | UnsetType = UNSET
-    cpu: CPUOutcome
-    memory: MemoryOutcome
+    cpu: CPUsHeld
+    memory: MemoryHeld
 
 
 class TopologyOutcome(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename="camel"):
@@ -128,35 +120,7 @@ class TopologyOutcome(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, 
     steps: list[StepOutcome]
 
 
-def decide(case_input: TopologyCase, profile: KubeletProfile) -> TopologyOutcome:
-    """Admit pod after pod; maps are walked in the order of the case."""
-    node = _Node(case_input, profile, FIRST_ORDER)
-    return TopologyOutcome(start_error=node.error, steps=list(node.steps()))
-
-
-def nearest(
-    case_input: TopologyCase,
-    profile: KubeletProfile,
-    decided: TopologyOutcome,
-    claimed: TopologyOutcome,
-) -> TopologyOutcome:
-    """The claim, if it comes out in some order of the kubelet's maps."""
-    for step in claimed.steps:
-        memory = step.memory
-        memory.entries = memory_node.sorted_entries(memory.entries)
-        if memory.pod_entries is not UNSET:
-            memory.pod_entries = {uid: sorted(of) for uid, of in memory.pod_entries.items()}
-
-    def comes_out(order: MapOrder) -> bool:
-        node = _Node(case_input, profile, order)
-        return node.error == claimed.start_error and all(
-            ours == theirs for ours, theirs in zip_longest(node.steps(), claimed.steps)
-        )
-
-    return claimed if any(explore(comes_out)) else decided
-
-
-class _Node:
+class TopologyWalk:
     """A kubelet's topology manager with its providers, the scripted one first.
 
     Attributes:
@@ -164,9 +128,7 @@ class _Node:
     """
 
     def __init__(self, case: TopologyCase, profile: KubeletProfile, order: MapOrder) -> None:
-        memory_node.check_nodes("input.nodes", [node.id for node in case.nodes])
         check_amounts("input", {"reservedCPU": case.reserved_cpu})
-        check_amounts("input.nodeAllocatableReservation", case.node_allocatable_reservation)
         check_asked(lists_of_pods(case.pods.values()))
         self._case, self._order = case, order
         self._profile = with_gates(profile, case.feature_gates)
@@ -180,6 +142,8 @@ class _Node:
 
     def _start(self) -> None:
         case, profile, order = self._case, self._profile, self._order
+        reservation, reserved = case.node_allocatable_reservation, case.reserved_memory
+        memory = settings_of("input", case.nodes, reservation, reserved)
         settings = TopologySettings(
             policy=case.policy, scope=case.scope, options=case.topology_manager_policy_options
         )
@@ -191,14 +155,6 @@ class _Node:
             reserved_system_cpus=cpu_set("input.reservedSystemCPUs", case.reserved_system_cpus),
             options=case.cpu_manager_policy_options,
             topology_policy=policy.name,
-        )
-        memory = MachineSettings(
-            nodes=[
-                memory_node.node_of(f"input.nodes[{index}]", node.id, node.memory, node.hugepages)
-                for index, node in enumerate(case.nodes)
-            ],
-            reservation=case.node_allocatable_reservation,
-            reserved=memory_node.reservations_of("input.reservedMemory", case.reserved_memory),
         )
         self._cpu = CPUManager(configuration, profile, order=order)
         self._memory = MemoryManager(profile)
@@ -221,7 +177,10 @@ class _Node:
             try:
                 yield self._admit(pod)
             except KubeletPanicError as error:
-                raise BadInputError(f"{path}: the kubelet crashes here: {error}") from None
+                raise crash(path, error) from None
+
+    def outcome(self, steps: list[StepOutcome]) -> TopologyOutcome:
+        return TopologyOutcome(start_error=self.error, steps=steps)
 
     def _admit(self, pod: Pod) -> StepOutcome:
         active = [*self._active, pod]
@@ -242,25 +201,11 @@ class _Node:
         return outcome
 
     def _shown(self) -> StepOutcome:
-        cpu, memory = self._cpu.state, self._memory.state
-        outcome = StepOutcome(
-            cpu=CPUOutcome(
-                default=text_of(cpu.default),
-                entries={
-                    pod: {name: text_of(cpus) for name, cpus in held.items()}
-                    for pod, held in cpu.assignments.items()
-                },
-            ),
-            memory=MemoryOutcome(
-                machine_state=memory_node.machine_shown(memory.machine),
-                entries=memory_node.entries_shown(memory),
-            ),
+        with_pods = self._profile.resourcemanagers.pod_level_managers
+        return StepOutcome(
+            cpu=CPUsHeld(**cpus_held(self._cpu.state, with_pods=with_pods)),
+            memory=MemoryHeld(**memory_held(self._memory.state, with_pods=with_pods)),
         )
-        if self._profile.resourcemanagers.pod_level_managers:
-            pods = cpu.pod_assignments.items()
-            outcome.cpu.pod_entries = {pod: text_of(cpus) for pod, cpus in pods}
-            outcome.memory.pod_entries = memory_node.pods_shown(memory)
-        return outcome
 
 
 class _Scripted:
@@ -290,4 +235,8 @@ class _Scripted:
         """Devices are not given to a pod as a whole."""
 
 
-TOPOLOGY = Subsystem(TopologyCase, TopologyOutcome, decide, nearest)
+def _sort(claimed: TopologyOutcome) -> None:
+    sort_blocks(step.memory for step in claimed.steps)
+
+
+TOPOLOGY = walked(TopologyCase, TopologyOutcome, TopologyWalk, sort=_sort)

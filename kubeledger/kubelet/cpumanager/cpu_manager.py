@@ -28,7 +28,6 @@ from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder
 from kubeledger.kubelet.kube.pod import Container, Pod, containers_of
 from kubeledger.kubelet.kube.resources import NANOS, Amount, milli_of
 from kubeledger.kubelet.profile.resolve import KubeletProfile
-from kubeledger.kubelet.topologymanager.policy import ProviderHints, TopologyHint
 from kubeledger.kubelet.topologymanager.resource_manager import ResourceManager
 
 ContainerState = Literal["", "waiting", "running", "terminated"]
@@ -101,6 +100,9 @@ class Manager(ResourceManager):
         manager's store.
     """
 
+    policy: StaticPolicy
+    state: State
+
     def __init__(
         self,
         configuration: Configuration,
@@ -150,48 +152,14 @@ class Manager(ResourceManager):
             self._written = self.state.revision
         return self._file
 
-    def allocate(self, pod: Pod, container: Container, affinity: TopologyHint) -> None:
-        """Give a container its CPUs, if it gets any alone.
-
-        Args:
-            affinity: what the topology manager stored for it; only its nodes count.
-
-        Raises:
-            AllocationError: there are too few.
-        """
-        self.begin(pod)
-        self.policy.allocate(self.state, pod, container, affinity.affinity)
-
-    def allocate_pod(self, pod: Pod, affinity: TopologyHint) -> None:
-        """Give a pod with resources of its own its CPUs, and its containers parts of them.
-
-        Args:
-            affinity: as for ``allocate``, stored for its first container.
-
-        Raises:
-            AllocationError: there are too few, or nothing is left for a container that shares.
-        """
-        self.remove_stale_state()
-        self.policy.allocate_pod(self.state, pod, affinity.affinity)
-
-    def get_topology_hints(self, pod: Pod, container: Container) -> ProviderHints:
-        """Where a container can get its CPUs; None: no preference."""
-        self.begin(pod)
-        return self.policy.get_topology_hints(self.state, pod, container)
-
-    def get_pod_topology_hints(self, pod: Pod) -> ProviderHints:
-        """Where a pod can get the CPUs of all its containers; None: no preference."""
-        self.begin(pod)
-        return self.policy.get_pod_topology_hints(self.state, pod)
-
     def get_cpu_affinity(self, pod: str, container: str) -> CPUSet:
         """CPUs that a container runs on: its own, or the shared pool."""
         return self.state.get_or_default(pod, container)
 
-    def add_container(self, pod: str, container: str, container_id: str) -> None:
+    def add_container(self, pod: Pod, container: Container, container_id: str) -> None:
         """A container is started, on its CPUs."""
-        ref = (pod, container)
-        cpus = self.state.get(pod, container)
+        ref = (pod.metadata.uid or "", container.name or "")
+        cpus = self.state.get(*ref)
         if cpus is not None:
             self._updated[ref] = cpus
         if self.facts.cpus_kept_on_failed_update:
@@ -235,9 +203,8 @@ class Manager(ResourceManager):
                 updates.append((container_id, cpus))
         return updates
 
-    def take_back(self, ref: ContainerRef) -> None:
-        """Take back what a container has."""
-        self.policy.remove_container(self.state, *ref)
+    def release(self, ref: ContainerRef) -> None:
+        super().release(ref)
         self._updated.pop(ref, None)
 
 

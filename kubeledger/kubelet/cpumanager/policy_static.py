@@ -35,7 +35,7 @@ from kubeledger.kubelet.kube.maporder import MapOrder
 from kubeledger.kubelet.kube.pod import Container, Pod, containers_of, is_sidecar
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
-from kubeledger.kubelet.topologymanager.policy import Hints, ProviderHints
+from kubeledger.kubelet.topologymanager.policy import Hints, ProviderHints, TopologyHint
 from kubeledger.kubelet.topologymanager.resource_manager import leaves_to_later
 
 STATIC: Final = "static"
@@ -165,12 +165,14 @@ class StaticPolicy:
         """CPUs that may be given (``GetAvailableCPUs``)."""
         return state.default & ~self.reserved
 
-    def allocate(self, state: State, pod: Pod, container: Container, affinity: int | None) -> None:
+    def allocate(
+        self, state: State, pod: Pod, container: Container, affinity: TopologyHint
+    ) -> None:
         """Give a container its CPUs, if it gets any alone.
 
         Args:
             state: changed in place.
-            affinity: mask of NUMA nodes that the topology manager stored for it; None for any.
+            affinity: what the topology manager stored for it; only its nodes count.
 
         Raises:
             AllocationError: there are too few CPUs, or too few whole cores.
@@ -184,7 +186,7 @@ class StaticPolicy:
         cpus = state.get(uid, name)
         if cpus is None:
             reusable = self.cpus_to_reuse.get(uid, 0)
-            cpus = self.allocate_cpus(state, count, affinity, reusable)
+            cpus = self.allocate_cpus(state, count, affinity.affinity, reusable)
             state.set(uid, name, cpus)
         self.update_cpus_to_reuse(pod, container, cpus)
 
@@ -247,7 +249,7 @@ class StaticPolicy:
     def _take(self, available: CPUSet, count: int) -> CPUSet:
         return take_by_topology(self.topology, available, count, self.options, self._facts)
 
-    def allocate_pod(self, state: State, pod: Pod, affinity: int | None) -> None:
+    def allocate_pod(self, state: State, pod: Pod, affinity: TopologyHint) -> None:
         """Give a pod with resources of its own its CPUs, and its containers parts of them.
 
         Raises:
@@ -260,7 +262,7 @@ class StaticPolicy:
         if fault := guaranteed.empty_shared_pool(pod):
             raise AllocationError(fault, EMPTY_POOL_REASON)
         self.enforce_smt_alignment(state, count)
-        whole = self.allocate_cpus(state, count, affinity, 0)
+        whole = self.allocate_cpus(state, count, affinity.affinity, 0)
         state.set_pod(uid, whole)
         own: dict[str, CPUSet] = {}
         sidecars = 0

@@ -118,13 +118,6 @@ class ClaimInfoCache:
         self.checkpoint: dict[tuple[str, str], ClaimInfoState] = {}
         self.prepared: set[tuple[str, str]] = set()
 
-    def copy(self) -> ClaimInfoCache:
-        """Another one that holds the same."""
-        other = ClaimInfoCache()
-        other.claims, other.checkpoint = self.claims.copy(), self.checkpoint.copy()
-        other.prepared = self.prepared.copy()
-        return other
-
     def put(self, claim: ClaimInfoState) -> None:
         """Hold a claim as it is now."""
         self.claims[claim.namespace, claim.claim_name] = claim

@@ -58,12 +58,6 @@ class Manager:
         self.calls: list[Call] = []
         self._facts = facts
 
-    def copy(self) -> Manager:
-        """Another one in the same state, that has asked nothing."""
-        other = Manager(self._facts, self.drivers)
-        other.cache = self.cache.copy()
-        return other
-
     def prepare_resources(
         self, pod: Pod, claims: Claims, answers: Mapping[str, Answer], order: MapOrder
     ) -> str:

@@ -26,12 +26,13 @@ from kubeledger.kubelet.images.policy import (
     ImageFsStats,
     ImageGCPolicy,
     bytes_to_free,
-    int64,
     read_usage,
     shortfall,
     space_removal_error,
 )
 from kubeledger.kubelet.kube.gotexts import DURATION_MAX_NS, ZERO_TIME_NS, aggregate
+from kubeledger.kubelet.kube.int64amount import wrapped
+from kubeledger.kubelet.kube.pod import Bytes
 from kubeledger.kubelet.profile.images import ImageFacts
 from kubeledger.model.units import format_go_duration
 
@@ -64,11 +65,11 @@ class ImageRecord(msgspec.Struct, kw_only=True):
         return self.last_used_ns, self.first_detected_ns
 
 
-class RuntimeImage(msgspec.Struct, frozen=True, gc=False):
+class RuntimeImage(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """An image as the runtime lists it; ``pinned`` is False for runtimes that do not say."""
 
-    image_id: str
-    size_bytes: int
+    image_id: str = msgspec.field(name="id")
+    size_bytes: Bytes = msgspec.field(name="size")
     pinned: bool = False
 
 
@@ -359,7 +360,7 @@ def free_space(
         elif error := _free_image(manager, observed, image_id, done):
             errors.append(error)
         else:
-            done.freed_bytes = int64(done.freed_bytes + record.size_bytes)
+            done.freed_bytes = wrapped(done.freed_bytes + record.size_bytes)
             enough = done.freed_bytes >= target
     if errors:
         done.error = space_removal_error(target, done.freed_bytes, errors)

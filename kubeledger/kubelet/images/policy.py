@@ -8,6 +8,8 @@ from typing import Final
 import msgspec
 
 from kubeledger.kubelet.kube.gotexts import aggregate
+from kubeledger.kubelet.kube.int64amount import wrapped
+from kubeledger.kubelet.kube.pod import NotNegative
 from kubeledger.kubelet.profile.images import ImageFacts
 
 GC_PERIOD_S: Final = 300
@@ -82,11 +84,13 @@ INVALID_CAPACITY: Final = "invalid capacity 0 on image filesystem"
 _UNITS: Final = ("KiB", "MiB", "GiB", "TiB")
 
 
-class ImageFsStats(msgspec.Struct, frozen=True, gc=False):
+class ImageFsStats(
+    msgspec.Struct, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True
+):
     """The image filesystem; None stands for a number that the provider does not know."""
 
-    capacity_bytes: int | None
-    available_bytes: int | None
+    capacity_bytes: NotNegative | None
+    available_bytes: NotNegative | None
 
 
 class DiskUsage(msgspec.Struct, frozen=True):
@@ -102,11 +106,6 @@ class DiskUsage(msgspec.Struct, frozen=True):
     percent: int
 
 
-def int64(value: int) -> int:
-    """The low 64 bits of an integer, signed, as Go's arithmetic leaves them."""
-    return (value + 2**63) % 2**64 - 2**63
-
-
 def read_usage(stats: ImageFsStats) -> DiskUsage | None:
     """The usage, or None for a filesystem without capacity.
 
@@ -116,11 +115,11 @@ def read_usage(stats: ImageFsStats) -> DiskUsage | None:
     Source: v1.20.2 pkg/kubelet/images/image_gc_manager.go:280 GarbageCollect
     Differs: the warning that more is available than there is capacity is not logged.
     """
-    capacity = int64(stats.capacity_bytes or 0)
-    available = min(int64(stats.available_bytes or 0), capacity)
+    capacity = wrapped(stats.capacity_bytes or 0)
+    available = min(wrapped(stats.available_bytes or 0), capacity)
     if capacity == 0:
         return None
-    return DiskUsage(capacity, available, 100 - _quotient(int64(available * 100), capacity))
+    return DiskUsage(capacity, available, 100 - _quotient(wrapped(available * 100), capacity))
 
 
 def bytes_to_free(usage: DiskUsage, policy: ImageGCPolicy) -> int:
@@ -128,14 +127,14 @@ def bytes_to_free(usage: DiskUsage, policy: ImageGCPolicy) -> int:
 
     Source: v1.20.2 pkg/kubelet/images/image_gc_manager.go:303 GarbageCollect
     """
-    share = int64(usage.capacity_bytes * (100 - policy.low_threshold_percent))
-    return int64(_quotient(share, 100) - usage.available_bytes)
+    share = wrapped(usage.capacity_bytes * (100 - policy.low_threshold_percent))
+    return wrapped(_quotient(share, 100) - usage.available_bytes)
 
 
 def _quotient(dividend: int, divisor: int) -> int:
     """Go's division: towards zero."""
     quotient = abs(dividend) // abs(divisor)
-    return int64(quotient if (dividend < 0) == (divisor < 0) else -quotient)
+    return wrapped(quotient if (dividend < 0) == (divisor < 0) else -quotient)
 
 
 def format_size(size_bytes: int) -> str:

@@ -16,6 +16,9 @@ from kubeledger.kubelet.kube.resources import Amount, ResourceList
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+Bytes = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+NotNegative = Annotated[int, msgspec.Meta(ge=0)]
+"""As uint64; that it fits, a decoder cannot check."""
 
 SIDECAR: Final = "Always"
 

@@ -162,7 +162,7 @@ class ContainerToKill(msgspec.Struct, frozen=True, forbid_unknown_fields=True, g
     message: str
 
 
-class PodActions(msgspec.Struct, kw_only=True):
+class PodActions(msgspec.Struct, kw_only=True, rename="camel"):
     """What to do; indices are those of the spec's lists.
 
     Attributes:
@@ -180,7 +180,7 @@ class PodActions(msgspec.Struct, kw_only=True):
 
     kill_pod: bool = False
     create_sandbox: bool = False
-    sandbox_id: str = ""
+    sandbox_id: str = msgspec.field(default="", name="sandboxID")
     attempt: int = 0
     init_containers_to_start: list[int] = []
     containers_to_start: list[int] = []

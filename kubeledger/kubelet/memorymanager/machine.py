@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder
+from kubeledger.kubelet.kube.pod import Int32, NotNegative
 from kubeledger.kubelet.kube.quantity import ZERO, Quantity
 from kubeledger.kubelet.kube.resources import HUGE_PAGES, Amount, ResourceList
 
@@ -121,16 +122,16 @@ class State(msgspec.Struct):
 class HugePages(NamedTuple):
     """Huge pages of one size on a NUMA node."""
 
-    page_size_kib: int
-    pages: int
+    page_size_kib: Annotated[int, msgspec.Meta(ge=1, le=1 << 40)]
+    pages: NotNegative
 
 
-class NUMANode(NamedTuple):
+class NUMANode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A NUMA node as cAdvisor reports it."""
 
     id: int
-    memory_bytes: int
-    hugepages: tuple[HugePages, ...]
+    memory_bytes: NotNegative = msgspec.field(name="memory")
+    hugepages: tuple[HugePages, ...] | None = None
 
 
 SystemReserved = Mapping[int, Mapping[str, int]]
@@ -163,10 +164,10 @@ def clone(machine: NUMANodeMap) -> NUMANodeMap:
 # Source: v1.36.2 pkg/kubelet/cm/memorymanager/memory_manager.go
 
 
-class MemoryReservation(NamedTuple):
+class MemoryReservation(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """One entry of ``reservedMemory``."""
 
-    numa_node: int
+    numa_node: Int32
     limits: ResourceList
 
 

@@ -37,7 +37,7 @@ from kubeledger.kubelet.memorymanager.machine import (
 from kubeledger.kubelet.memorymanager.policy_static import StaticPolicy
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
-from kubeledger.kubelet.topologymanager.policy import Hints, TopologyHint
+from kubeledger.kubelet.topologymanager.policy import TopologyHint
 from kubeledger.kubelet.topologymanager.resource_manager import ResourceManager, runs_on
 
 # The static policy's start: the machine by its settings, and whether a state file fits it.
@@ -58,7 +58,7 @@ def get_default_machine_state(nodes: Iterable[NUMANode], reserved: SystemReserve
         kept = reserved.get(node.id) or {}
         tables = {}
         allocatable = node.memory_bytes
-        for size_kib, pages in node.hugepages:
+        for size_kib, pages in node.hugepages or ():
             name = _huge_pages(size_kib)
             total = pages * size_kib * 1024 & UINT64
             tables[name] = _table(total, total, kept.get(name, 0))
@@ -233,6 +233,9 @@ class MachineSettings(msgspec.Struct, frozen=True, kw_only=True):
 class Manager(ResourceManager):
     """One kubelet process's memory manager."""
 
+    policy: StaticPolicy
+    state: State
+
     def __init__(self, profile: KubeletProfile) -> None:
         self.policy = StaticPolicy(profile)
         super().__init__(self.policy.requested)
@@ -272,25 +275,9 @@ class Manager(ResourceManager):
         """All that later calls depend on."""
         return self.state, self.policy.reusable, self.containers, self.pending
 
-    def allocate(self, pod: Pod, container: Container, affinity: TopologyHint) -> None:
-        """Give a container memory before its pod is admitted."""
-        self.begin(pod)
-        self.policy.allocate(self.state, pod, container, affinity)
-
     def allocate_pod(self, pod: Pod, affinity: TopologyHint) -> None:
-        """Give a pod with resources of its own memory as a whole."""
         self.remove_stale_state()
         self.policy.allocate_pod(self.state, pod, affinity, self.order)
-
-    def get_topology_hints(self, pod: Pod, container: Container) -> dict[str, Hints] | None:
-        """Hints for a container; what is stale goes first."""
-        self.begin(pod)
-        return self.policy.get_topology_hints(self.state, pod, container)
-
-    def get_pod_topology_hints(self, pod: Pod) -> dict[str, Hints] | None:
-        """Hints for a pod; what is stale goes first."""
-        self.begin(pod)
-        return self.policy.get_pod_topology_hints(self.state, pod)
 
     def get_memory_numa_nodes(self, pod: str, container: str) -> list[int] | None:
         """The nodes of a container's memory; None where it has none."""
@@ -318,10 +305,6 @@ class Manager(ResourceManager):
     def held(self) -> dict[str, dict[str, list[Block]]]:
         """Blocks by pod UID and container."""
         return self.state.entries
-
-    def take_back(self, ref: ContainerRef) -> None:
-        """Take back what a container has."""
-        self.policy.remove_container(self.state, *ref)
 
     def in_order(self, stale: list[ContainerRef]) -> Sequence[ContainerRef]:
         """Go's order of maps, where it can show.

@@ -146,7 +146,7 @@ class ContainerReadiness(msgspec.Struct):
     ready: bool
 
 
-class PodReadiness(msgspec.Struct):
+class PodReadiness(msgspec.Struct, rename="camel"):
     """Readiness by container name, and the readiness workers asked to probe at once."""
 
     containers: dict[str, ContainerReadiness]

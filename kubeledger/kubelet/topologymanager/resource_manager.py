@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -16,6 +16,7 @@ from kubeledger.kubelet.kube.podtotals import is_equivalent_guaranteed, is_pod_l
 from kubeledger.kubelet.kube.resources import ResourceList
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
+from kubeledger.kubelet.topologymanager.policy import ProviderHints, TopologyHint
 from kubeledger.kubelet.topologymanager.scope import HintProvider
 
 T = TypeVar("T")
@@ -130,14 +131,18 @@ def leaves_to_later(pod: Pod, container: Container, facts: ResourceManagerFacts)
 
 
 class ResourceManager(HintProvider):
-    """What both managers clean up.
+    """What both managers do for their policies: they ask them, and clean up before.
 
     Attributes:
+        policy: the static one; it changes ``state``, who has what.
         active_pods: as the kubelet lists them; set by the owner, as is ``sources_ready``.
         sources_ready: all sources of pods were heard, so what no active pod has is stale.
         containers: IDs that it knows.
         pending: the pod that was last to be admitted, where the version keeps it.
     """
+
+    policy: Any
+    state: Any
 
     def __init__(self, amounts: PodAmounts[T], order: MapOrder = FIRST_ORDER) -> None:
         self.facts, self.order = amounts.facts, order
@@ -153,13 +158,39 @@ class ResourceManager(HintProvider):
     def held(self) -> Mapping[str, Mapping[str, object]]:
         """Pod UID -> container -> what it has."""
 
-    @abstractmethod
-    def take_back(self, ref: ContainerRef) -> None:
-        """Take back what a container has."""
+    def allocate(self, pod: Pod, container: Container, affinity: TopologyHint) -> None:
+        """Give a container what it asks for.
+
+        Args:
+            affinity: what the topology manager stored for it.
+        """
+        self.begin(pod)
+        self.policy.allocate(self.state, pod, container, affinity)
+
+    def allocate_pod(self, pod: Pod, affinity: TopologyHint) -> None:
+        """Give a pod with resources of its own what it asks for, and its containers parts of it.
+
+        Args:
+            affinity: as for ``allocate``, stored for its first container.
+        """
+        self.remove_stale_state()
+        self.policy.allocate_pod(self.state, pod, affinity)
+
+    def get_topology_hints(self, pod: Pod, container: Container) -> ProviderHints:
+        """Where what a container asks for fits; None: no preference."""
+        self.begin(pod)
+        hints: ProviderHints = self.policy.get_topology_hints(self.state, pod, container)
+        return hints
+
+    def get_pod_topology_hints(self, pod: Pod) -> ProviderHints:
+        """Where what a pod as a whole asks for fits; None: no preference."""
+        self.begin(pod)
+        hints: ProviderHints = self.policy.get_pod_topology_hints(self.state, pod)
+        return hints
 
     def release(self, ref: ContainerRef) -> None:
-        """Take back what a container has, whyever."""
-        self.take_back(ref)
+        """Take back what a container has."""
+        self.policy.remove_container(self.state, *ref)
 
     def begin(self, pod: Pod) -> None:
         """A call for a pod that is being admitted: what is stale goes first."""

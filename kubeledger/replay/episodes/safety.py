@@ -86,6 +86,9 @@ _TWICE_NS: Final = 10 * NS_PER_S
 
 _Holder = tuple[str, str]
 """Pod UID and container."""
+_Grant = tuple[int, int]
+"""Seq and time of the record that shows it."""
+_UNKNOWN: Final[_Grant] = (0, 0)
 
 
 def _part(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
@@ -109,6 +112,7 @@ class ViolationEpisode(msgspec.Struct, frozen=True, kw_only=True):
         message: one sentence.
         sides: (1 or more,) the records that show it, in their order, and what each says.
         bugs: (n,) known bugs of this version that do so, as ``kubernetes#N``.
+        lost_since_ns: a line that was lost since then would explain it; None: nothing would.
     """
 
     seq: int
@@ -118,6 +122,7 @@ class ViolationEpisode(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     sides: tuple[tuple[int, str], ...]
     bugs: tuple[str, ...] = ()
+    lost_since_ns: int | None = None
 
 
 class _Suspicion(NamedTuple):
@@ -136,7 +141,7 @@ class Safety:
         self._facts = resolve(f"1.{NEWEST}").resourcemanagers
         self._names: dict[str, str] = {}
         self._lasting: dict[str, set[str]] = {}
-        self._grants: dict[tuple[str, str, _Holder], int] = {}
+        self._grants: dict[tuple[str, str, _Holder], _Grant] = {}
         self._suspected: dict[str, list[_Suspicion]] = {}
         self._ended: set[str] = set()
         self._said: set[object] = set()
@@ -227,6 +232,12 @@ class Safety:
         self._ended.add(uid or "")
         return ()
 
+    def _preempted(self, record: Record, body: PodPreempted) -> _Found:
+        """Who waits for a victim's end is not active yet: what it was given may be taken back."""
+        for sort in ("cpu", "device"):
+            self._back(sort, body.preemptor_uid or "", None)
+        return self._ends(record, body)
+
     # -- who lives --------------------------------------------------------------------------
 
     def _runs(self, record: Record, body: ContainerStarted) -> _Found:
@@ -291,13 +302,14 @@ class Safety:
             self._names[body.pod_uid] = f"{body.namespace}/{body.pod}"
         own = body.pod_uid, body.container
         given = frozenset(things)
-        for (kind, thing, other), seq in self._grants.items():
+        for (kind, thing, other), (seq, given_ns) in self._grants.items():
             if kind == sort and thing in given and other[0] != own[0]:
                 found = self._two_lives(record, sort, thing, (other, own), {other: seq})
+                found = msgspec.structs.replace(found, lost_since_ns=given_ns)
                 suspicion = _Suspicion((sort, thing), found, record.ts_ns)
                 self._suspected.setdefault(other[0], []).append(suspicion)
-        for thing in given:
-            self._grants[sort, thing, own] = record.seq
+        for thing in sorted(given):
+            self._grants[sort, thing, own] = record.seq, record.ts_ns
         yield from ()
 
     def _two_lives(
@@ -359,6 +371,7 @@ class Safety:
                 )
                 counted = seq, f"there are {exist}"
                 found = self._found(record, "more_devices_than_exist", "node", message, counted)
+                found = msgspec.structs.replace(found, lost_since_ns=0)  # of another plugin
                 yield ("more_devices_than_exist", resource, frozenset(unknown)), found
 
     def _counted(self, record: Record, resource: str, count: int | None) -> None:
@@ -373,7 +386,9 @@ class Safety:
                 lasting = self._lasting.get(one[0], set())
                 if one[0] == two[0] and not {one[1], two[1]} <= lasting:
                     continue
-                seqs = {each: self._grants.get((sort, thing, each), 0) for each in (one, two)}
+                seqs = {
+                    each: self._grants.get((sort, thing, each), _UNKNOWN)[0] for each in (one, two)
+                }
                 found = self._two_lives(record, sort, thing, (one, two), seqs)
                 yield (sort, thing), found
 
@@ -382,17 +397,17 @@ class Safety:
     def _claim_given(self, record: Record, body: ClaimPrepared) -> _Found:
         if body.pod is not None:
             self._names[body.pod_uid] = f"{body.namespace}/{body.pod}"
-        self._grants["claim", body.claim_uid, (body.pod_uid, "")] = record.seq
+        self._grants["claim", body.claim_uid, (body.pod_uid, "")] = record.seq, record.ts_ns
         return ()
 
     def _claim_back(self, record: Record, body: ClaimReleased) -> _Found:
         """Whom a claim was prepared for may live on when it is unprepared."""
-        seq = self._grants.pop(("claim", body.claim_uid, (body.pod_uid, "")), None)
-        if seq is None or not body.unprepared or body.pod_uid in self._ended:
+        grant = self._grants.pop(("claim", body.claim_uid, (body.pod_uid, "")), None)
+        if grant is None or not body.unprepared or body.pod_uid in self._ended:
             return ()
         pod = self._names.get(body.pod_uid, body.pod_uid)
         message = f"claim {body.namespace}/{body.claim} is unprepared while pod {pod} runs with it"
-        prepared = seq, f"prepared for pod {pod}"
+        prepared = grant[0], f"prepared for pod {pod}"
         found = self._found(record, "claim_unprepared_in_use", f"pod/{pod}", message, prepared)
         suspicion = _Suspicion((body.claim_uid, body.pod_uid), found, record.ts_ns)
         self._suspected.setdefault(body.pod_uid, []).append(suspicion)
@@ -443,7 +458,7 @@ class Safety:
                 grants = {
                     (seq, f"given to {self._named(holder)}")
                     for cpu in cpus & pool
-                    if (seq := self._grants.get(("cpu", str(cpu), holder), 0))
+                    if (seq := self._grants.get(("cpu", str(cpu), holder), _UNKNOWN)[0])
                 }
                 message = (
                     f"{self._named(holder)} has CPUs {cpu_set_text(cpus & pool)} alone, and they "
@@ -489,7 +504,7 @@ _HANDLERS: Mapping[type[Body], Callable[[Safety, Record, Any], _Found]] = {
     MemoryManagerStateRead: Safety._memory_file,
     PodEvicted: Safety._ends,
     PodListed: Safety._listed,
-    PodPreempted: Safety._ends,
+    PodPreempted: Safety._preempted,
     NodeObserved: Safety._node,
     PodTerminated: Safety._ends,
     PodTerminating: Safety._ends,

@@ -9,7 +9,7 @@ import msgspec
 
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.coverage import Coverage
-from kubeledger.verify.evidence.history_entries import POD_ENDS, HistoryEntry
+from kubeledger.verify.evidence.history_entries import POD_ENDS, HistoryEntry, Listing
 from kubeledger.verify.evidence.pod_intervals import (
     PodActiveInterval,
     PodHistory,
@@ -46,8 +46,11 @@ class Surroundings(msgspec.Struct, frozen=True):
     terminations: bool
 
 
+Handler = Callable[[HistoryEntry, Process | None], None]
+
+
 class IntervalBuilder:
-    """Takes the history entries of one pod in the order of time."""
+    """Takes the history entries of one pod in the order of time: a method for each ``What``."""
 
     def __init__(
         self, history: PodHistory, entries: Sequence[HistoryEntry], around: Surroundings
@@ -85,9 +88,9 @@ class IntervalBuilder:
                 self._finish()
                 self._interval = None
             self._until_ns = until_ns
-            handle = _HANDLERS[entry.what]
+            handle: Handler = getattr(self, entry.what)
             if not self._is_of_mirror(entry):
-                handle(self, entry, process)
+                handle(entry, process)
         self._finish()
         more = inherited(self._intervals, self._entries, self._around.processes)
         return sorted((*self._intervals, *more), key=lambda interval: interval.process)
@@ -222,7 +225,7 @@ class IntervalBuilder:
         if not self._running:
             self._over(interval, entry.ts_ns)
 
-    def ending_decided(self, entry: HistoryEntry, process: Process | None) -> None:
+    def ending_event(self, entry: HistoryEntry, process: Process | None) -> None:
         """The kubelet decided to kill it, which then counted: it is chosen among active pods."""
         if self._interval is None and entry.what == "preempted":
             return  # a choice alone shows no pod
@@ -232,7 +235,8 @@ class IntervalBuilder:
             self._counted_ns = entry.ts_ns
         self._mark_ending(interval, entry.ts_ns)
         survives = entry.what == "ending_event" or entry.word == "survived"
-        at_once = self._while_terminating(process) is False and not survives
+        counts = None if process is None else process.counts_while_terminating
+        at_once = counts is False and not survives
         if at_once and entry.what != "preempted":
             self._over(interval, entry.ts_ns + _NOTICED_NS)  # its phase is final at once
         elif entry.what == "preempted" and (at_once or entry.word == "gone"):
@@ -240,6 +244,8 @@ class IntervalBuilder:
             over_ns = self._around.iterations.over_by(entry.ts_ns)
             if over_ns is not None:
                 self._over(interval, over_ns)
+
+    evicted = preempted = ending_event
 
     def aligned(self, entry: HistoryEntry, process: Process | None) -> None:
         """The topology manager is asked about it, as its admission does."""
@@ -306,7 +312,8 @@ class IntervalBuilder:
             began_here = process is not None and (created_ns or 0) >= process.started_ns
             if self._interval is None and listing.by == "kubelet" and listing.final and began_here:
                 self._begin(entry, process)  # it came and ended since, and no line shows so
-            self._unlisted(entry)
+            if self._interval is not None:
+                self._unlisted(self._interval, listing, entry.ts_ns)
             return
         if self._interval is None:
             is_configured = process is not None and process.number in self._around.configured
@@ -330,16 +337,13 @@ class IntervalBuilder:
             if interval.end_decided_ns is None and let_in:
                 interval.ending_ns = None  # another container of it died
 
-    def _unlisted(self, entry: HistoryEntry) -> None:
-        interval, listing = self._interval, entry.listing
-        if interval is None or listing is None:
-            return
+    def _unlisted(self, interval: PodActiveInterval, listing: Listing, ts_ns: int) -> None:
         if listing.by == "api" and not listing.final and self._running:
             return
-        self._begin_end(interval, max(interval.since_ns, min(interval.seen_ns, entry.ts_ns)))
+        self._begin_end(interval, max(interval.since_ns, min(interval.seen_ns, ts_ns)))
         if not self._running or (listing.by == "kubelet" and not listing.final):
             self._gone = self._gone or interval.ended_ns is None
-            self._over(interval, entry.ts_ns + ROUND_NS)
+            self._over(interval, ts_ns + ROUND_NS)
 
     # What they mean ----------------------------------------------------------------------
 
@@ -376,12 +380,9 @@ class IntervalBuilder:
             return True
         return name is not None and policy.again(name, entry.number) is True
 
-    def _while_terminating(self, process: Process | None) -> bool | None:
-        return None if process is None else process.counts_while_terminating
-
     def _counts_while_terminating(self, interval: PodActiveInterval) -> bool:
-        processes = self._around.processes.all
-        return bool(processes) and self._while_terminating(processes[interval.process]) is True
+        own = self._around.processes.all[interval.process :][:1]
+        return any(process.counts_while_terminating is True for process in own)
 
     def _policy(self, ts_ns: int) -> Restarting:
         """Whether its containers are started again, as lists show its spec."""
@@ -428,25 +429,3 @@ class IntervalBuilder:
         elif ran_out(ends, self._policy(last_ns)):
             began_ns = max(last_ns, interval.since_ns + SETTLING_NS if interval.returned else 0)
             self._over(interval, began_ns + _NOTICED_NS)
-
-
-Handler = Callable[[IntervalBuilder, HistoryEntry, Process | None], None]
-
-_HANDLERS: Mapping[str, Handler] = {
-    "add": IntervalBuilder.add,
-    "update": IntervalBuilder.update,
-    "delete": IntervalBuilder.delete,
-    "remove": IntervalBuilder.remove,
-    "admitted": IntervalBuilder.admitted,
-    "rejected": IntervalBuilder.rejected,
-    "evicted": IntervalBuilder.ending_decided,
-    "preempted": IntervalBuilder.ending_decided,
-    "ending_event": IntervalBuilder.ending_decided,
-    "terminating": IntervalBuilder.terminating,
-    "terminated": IntervalBuilder.terminated,
-    "started": IntervalBuilder.started,
-    "died": IntervalBuilder.died,
-    "killed": IntervalBuilder.killed,
-    "listed": IntervalBuilder.listed,
-    "aligned": IntervalBuilder.aligned,
-}

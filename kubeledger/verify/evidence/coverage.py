@@ -29,7 +29,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
-from msgspec.structs import replace
 
 from kubeledger.kubelet.lifecycle.disputes import LINES_DISAGREE, dispute_of, stamps_of
 from kubeledger.model.bodies.cgroups import QOSCgroupsUpdated
@@ -56,7 +55,6 @@ from kubeledger.model.bodies.lifecycle import (
 from kubeledger.model.bodies.node import KubeletExited, KubeletStarted, LogThinned
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
-from kubeledger.verify.evidence.identities import UNJOINED
 from kubeledger.verify.evidence.line_classes import (
     OWED,
     RESTS_ON,
@@ -93,25 +91,26 @@ _AFTER_LOG: Final = "the kubelet's log after its last line"
 _STEP: Final = "by which clock lines and files go after the clock was set back"
 _STAMP: Final = "the right time of a line whose stamp does not go with those around it"
 _HOLE: Final = "the lines of the log's hole"
+_UNJOINED: Final = "names, UIDs and container IDs that are the same in all files"
 
 
 Span = tuple[int | None, int | None]
 """From one time to another; None: from the beginning, to the end."""
 
 
-class Loss(msgspec.Struct, frozen=True, kw_only=True):
+class Loss(msgspec.Struct, frozen=True):
     """Lines or records that are missing, or may be.
 
     Attributes:
+        phrase: what is missing, as a noun phrase.
         from_ts_ns, to_ts_ns: the time that it concerns; None: from the beginning, to the end.
         seq: the record that shows it; 0 when none does.
-        phrase: what is missing, as a noun phrase.
     """
 
-    from_ts_ns: int | None
-    to_ts_ns: int | None
-    seq: int
     phrase: str
+    from_ts_ns: int | None = None
+    to_ts_ns: int | None = None
+    seq: int = 0
 
     def holds(self, ts_ns: int) -> bool:
         return self.touches(ts_ns, ts_ns)
@@ -122,27 +121,18 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def _loss(phrase: str, from_ts_ns: int | None = None, to_ts_ns: int | None = None) -> Loss:
-    """One that no record shows."""
-    return Loss(from_ts_ns=from_ts_ns, to_ts_ns=to_ts_ns, seq=0, phrase=phrase)
-
-
 class Coverage:
     """What is missing of one node's records."""
 
     KINDS: tuple[type[Body], ...] = (
+        *_LINES,
         *_MORE_LINES,
-        ContainerDied,
-        ContainerStarted,
         EvictionSignalObserved,
         FindingReported,
         GapObserved,
         KubeletExited,
-        KubeletStarted,
         LogThinned,
-        PodConfigChanged,
         PodEvicted,
-        QOSCgroupsUpdated,
         RecordsDropped,
         *LoggedClasses.KINDS,
         *LostRecords.KINDS,
@@ -183,13 +173,11 @@ class Coverage:
             self._signals.note(ts_ns)
             self._lines.note(ts_ns)
             return
-        if isinstance(body, (*_LINES, *_MORE_LINES)):
-            if all(piece.line is not None for piece in record.evidence):
-                self._lines.note(ts_ns)
-                if isinstance(body, _LINES):
-                    self._line(ts_ns)
-            if isinstance(body, (ContainerDied, ContainerStarted, *_MORE_LINES)):
-                return
+        is_line = isinstance(body, (*_LINES, *_MORE_LINES))
+        if is_line and all(piece.line is not None for piece in record.evidence):
+            self._lines.note(ts_ns)
+            if isinstance(body, _LINES):
+                self._line(ts_ns)
         if isinstance(body, PodsWithoutAdd.KINDS):
             self._pods_without_add.note(record)
         match body:
@@ -204,7 +192,10 @@ class Coverage:
             case KubeletExited():
                 self._exits.append(ts_ns)
             case FindingReported():
-                self._note_stamp(record.seq, body)
+                self._is_disordered |= body.finding == _DISORDERED
+                dispute = dispute_of(body.message) if body.finding == LINES_DISAGREE else None
+                if dispute is not None and (stamps := stamps_of(dispute)):
+                    self._stamps.append((record.seq, stamps))
             case PodEvicted():
                 self._evicted.append(ts_ns)
             case RecordsLost() | ImportCompleted():
@@ -213,12 +204,6 @@ class Coverage:
     def _line(self, ts_ns: int) -> None:
         first, last = self._line_ends or (ts_ns, ts_ns)
         self._line_ends = (min(first, ts_ns), max(last, ts_ns))
-
-    def _note_stamp(self, seq: int, body: FindingReported) -> None:
-        self._is_disordered |= body.finding == _DISORDERED
-        dispute = dispute_of(body.message) if body.finding == LINES_DISAGREE else None
-        if dispute is not None and (stamps := stamps_of(dispute)):
-            self._stamps.append((seq, stamps))
 
     def forget(self, gone: Collection[str]) -> None:
         """Nobody asks for some pods any more; by their UIDs."""
@@ -258,7 +243,7 @@ class Coverage:
         for seq, from_ns, to_ns in self._two_clocks:
             self._add(seq, _STEP, poison=(from_ns, to_ns))
         if unjoined:
-            self._add(0, UNJOINED, poison=(None, None))
+            self._add(0, _UNJOINED, poison=(None, None))
         for pod in self._pods_without_add.found():
             span = pod.from_ts_ns, pod.to_ts_ns
             phrase = f"the log's lines about pod {pod.name}, which are lost"
@@ -282,11 +267,10 @@ class Coverage:
         self, seq: int, phrase: str, *, poison: Span, missing: Span | None = None, gap: bool = False
     ) -> None:
         """A loss: what it poisons, where lines are missing, and whether those are all lines."""
-        self._poison.append(replace(_loss(phrase, *poison), seq=seq))
+        self._poison.append(Loss(phrase, *poison, seq))
         if missing is not None:
-            loss = replace(_loss(phrase, *missing), seq=seq)
-            self._missing.append(loss)
-            self._gaps += [loss] if gap else []
+            self._missing.append(Loss(phrase, *missing, seq))
+            self._gaps += self._missing[-1:] if gap else []
 
     def _thin(self, seq: int, body: LogThinned) -> None:
         phrase = (
@@ -364,7 +348,7 @@ class Coverage:
                 return loss
         classes = RESTS_ON.get(kind, ()) + (OWED.get(kind, ()) if owed else ())
         unlogged = self._classes.unlogged(ts_ns, classes)
-        return None if unlogged is None else _loss(unlogged.phrase)
+        return None if unlogged is None else Loss(unlogged.phrase)
 
     def logs(self, ts_ns: int, of: LineClass) -> bool:
         """Whether the process of a time is seen to log a class of lines."""
@@ -414,17 +398,17 @@ class Coverage:
 
     def _lost_in(self, losses: Sequence[Loss], start_ns: int, end_ns: int) -> Loss | None:
         if self._line_ends is None:
-            return _loss("the kubelet's log")
+            return Loss("the kubelet's log")
         first_ns, last_ns = self._line_ends
         if start_ns < first_ns and not self._begins_complete:
-            return _loss(_BEFORE_LOG, None, first_ns)
+            return Loss(_BEFORE_LOG, None, first_ns)
         if end_ns > last_ns:
-            return _loss(_AFTER_LOG, last_ns)
+            return Loss(_AFTER_LOG, last_ns)
         loss = next((loss for loss in losses if loss.touches(start_ns, end_ns)), None)
         if loss is not None:
             return loss
         hole = self.hole(start_ns, end_ns)
-        return self._cut_start(start_ns, end_ns) if hole is None else _loss(_HOLE, *hole)
+        return self._cut_start(start_ns, end_ns) if hole is None else Loss(_HOLE, *hole)
 
     def _cut_start(self, start_ns: int, end_ns: int) -> Loss | None:
         """A process whose log does not hold its first lines, in the middle of the log."""
@@ -433,7 +417,7 @@ class Coverage:
             if ts_ns > end_ns:
                 return None
             if not from_start:
-                return Loss(from_ts_ns=start_ns, to_ts_ns=ts_ns, seq=seq, phrase=_BEFORE_LOG)
+                return Loss(_BEFORE_LOG, start_ns, ts_ns, seq)
         return None
 
     @property

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from kubeledger.kubelet.kube.resources import name_key
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.builder import IntervalBuilder, Surroundings
+from kubeledger.verify.evidence.container_specs import versions_of
 from kubeledger.verify.evidence.coverage import Coverage
 from kubeledger.verify.evidence.history_entries import POD_ENDS, HistoryEntry
 from kubeledger.verify.evidence.pod_intervals import ContainerRun, PodHistory
@@ -285,3 +286,73 @@ def _listed_alive(
                 last = times[bisect_left(times, later) - 1]
                 found += (ts_ns, max(last, ts_ns) - LAG_NS)
     return (min(found), max(found)) if found else None
+
+
+# Whether the sources of a node call the same pods and containers by the same names.
+#
+# Who shares a log hides names, UIDs or IDs in it, often in one file only, or all by one word. What
+# is said of one pod then looks like that of another, and nothing that two sources say can be
+# compared.
+
+_SEVERAL: Final = 2
+"""A single line that names another pod is wrong by itself."""
+
+_NAMING: Final = frozenset({"killed", "aligned"})
+"""What names a container by itself, and not by its ID as a list has it."""
+_LAST_NS: Final = 1 << 62
+
+_MASKS: Final = ("<", "[", "(", "*")
+
+
+def are_unjoined(pods: Entries, specs: PodRegister) -> bool:
+    """Whether most identities that two sources share mean other pods, or containers, in each.
+
+    Args:
+        pods: what all sources say of each.
+        specs: what lists show of their containers.
+    """
+    names: dict[str, set[str]] = {}
+    uids, joined = set[str](), set[str]()
+    apart = masked = strange = familiar = 0
+    for name, of_name in pods.items():
+        for uid, entries in of_name.items():
+            listed = sum(entry.listing is not None for entry in entries)
+            if uid is not None:
+                uids.add(uid)
+                names.setdefault(uid, set()).add(name)
+                if 0 < listed < len(entries):
+                    joined.add(uid)
+                told = {entry.container for entry in entries if entry.what in _NAMING} - {None}
+                last = specs.at(_LAST_NS, uid) if told and uid is not None else None
+                shown = versions_of([last] if last is not None else [])
+                own = {each.name for spec in shown for each in spec.containers}
+                strange += bool(own) and not told <= own
+                familiar += bool(own) and told <= own
+            for entry in entries:
+                if entry.container_id:
+                    names.setdefault(entry.container_id, set()).add(name)
+                    masked += entry.container_id.startswith(_MASKS)
+        apart += _is_apart(of_name)
+    renamed = sum(len(names[uid]) > 1 for uid in uids)
+    return (
+        any(len(each) > _SEVERAL for each in names.values())
+        or masked >= _SEVERAL
+        or apart >= max(_SEVERAL, (len(pods) - apart) // 4)
+        or _SEVERAL <= renamed > len(joined) - renamed
+        or _SEVERAL <= strange > familiar
+    )
+
+
+def _is_apart(of_name: Mapping[str | None, Sequence[HistoryEntry]]) -> bool:
+    """Whether the log first tells of a UID while lists show that the name is another's.
+
+    One that was there before, or came after the list, is another pod: of a StatefulSet, say.
+    """
+    logged, owned = list[int](), list[tuple[int, int]]()
+    for uid, entries in of_name.items():
+        lists = [(entry.ts_ns, it) for entry in entries if (it := entry.listing)]
+        owned += [(it.created_ns, ts_ns) for ts_ns, it in lists
+                  if it.alive and it.created_ns and not it.mirror]  # fmt: skip
+        if uid is not None and not lists:
+            logged.append(min(entry.ts_ns for entry in entries))
+    return any(start <= ts_ns <= end for ts_ns in logged for start, end in owned)

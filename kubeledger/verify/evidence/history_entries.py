@@ -181,12 +181,13 @@ def _listed(ts_ns: int, seq: int, body: PodListed) -> tuple[Who, HistoryEntry] |
         return None
     status = body.status or {}
     final = status.get("phase") in TERMINAL_PHASES
+    runs = (one for one in statuses_in(status) if (one.get("state") or {}).get("running"))
     listing = Listing(
         by=body.listed_by,
         alive=not body.gone and not final,
         is_told=body.gone or "phase" in status,
         final=final and not body.gone,
-        running=tuple(_running(status)),
+        running=tuple(str(one.get("name")) for one in runs),
         created_ns=body.created_ts_ns,
         mirror=_MIRROR in body.annotations,
         failed=_failed(status),
@@ -201,11 +202,6 @@ def _failed(status: dict[str, Any]) -> tuple[str, str] | None:
     if status.get("phase") != "Failed" or not found or reason == "DeadlineExceeded":
         return None
     return str(reason), STATUS_PREFIX.sub("", str(message))
-
-
-def _running(status: dict[str, Any]) -> list[str]:
-    runs = (each for each in statuses_in(status) if (each.get("state") or {}).get("running"))
-    return [str(each.get("name")) for each in runs]
 
 
 Read = Callable[[int, int, Any], tuple[Who, HistoryEntry] | None]

@@ -10,7 +10,15 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from kubeledger.kubelet.kube.pod import SIDECAR, Container, Pod, PodSpec, ResourceRequirements
+from kubeledger.kubelet.allocation.state import same_resources
+from kubeledger.kubelet.kube.pod import (
+    SIDECAR,
+    Container,
+    Pod,
+    PodSpec,
+    ResourceRequirements,
+    containers_of,
+)
 from kubeledger.kubelet.kube.podclass import CONFIG_SOURCE
 from kubeledger.kubelet.kube.podtotals import allocated, resized_spec
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
@@ -149,6 +157,26 @@ class PodObjects:
         other = [each for each in wants if each is not None and each.pod.spec != now.pod.spec]
         return other[: 1 + bool(before)]
 
+    def denied(self, ts_ns: int, interval: PodActiveInterval, want: PodObject) -> int | None:
+        """The list that shows what a pod asked for in its only change since the one before.
+
+        None where that is what it wants, or where it may have asked for more in between.
+        """
+        listed = self._lists.at(ts_ns, interval.uid, interval.namespace, interval.name)
+        versions = () if listed is None else self._lists.versions(listed)
+        later = sum(each.ts_ns <= ts_ns for each in versions)
+        if listed is None or not 0 < later < len(versions):
+            return None
+        since_ns, until_ns = versions[later - 1].ts_ns, versions[later].ts_ns + ROUND_NS
+        told = sum(since_ns <= ts <= until_ns for ts in self._told.get(listed.uid, ()))
+        if max(told, self._lists.updates(listed, since_ns, until_ns)) > 1:
+            return None
+        shown = [_read(each, interval, {}) for each in versions[later - 1 : later + 1]]
+        if any(each is None or all(map(same_resources, _uses(each), _uses(want)))
+               for each in shown):  # fmt: skip
+            return None
+        return versions[later].seq
+
     def readings(self, ts_ns: int, interval: PodActiveInterval, node: str) -> tuple[Pod, ...]:
         """The pod with what else its status may have said of resizes, as far as lists show.
 
@@ -198,6 +226,10 @@ class PodObjects:
         return {}
 
 
+def _uses(shown: PodObject) -> list[ResourceRequirements | None]:
+    return [container.resources for container in containers_of(shown.pod)]
+
+
 def _counted(pod: Pod) -> PodSpec:
     """What counts of a pod that may be resized."""
     return resized_spec(allocated(pod), pod_level=True)
@@ -234,7 +266,10 @@ def _as_admitted(pod: Pod, interval: PodActiveInterval, given: _Resources) -> Po
 
     def admitted(container: Container) -> Container:
         resources = given.get(container.name or "") or container.resources
-        return _defaulted(replace(container, resources=resources))
+        if resources is not None and resources.limits:
+            requests = {**resources.limits, **(resources.requests or {})}
+            resources = replace(resources, requests=requests)
+        return replace(container, resources=resources)
 
     own, inits = tuple(map(admitted, spec.containers or ())), inits and tuple(map(admitted, inits))
     spec = replace(spec, containers=own, init_containers=inits)
@@ -242,15 +277,6 @@ def _as_admitted(pod: Pod, interval: PodActiveInterval, given: _Resources) -> Po
         annotations = {**(metadata.annotations or {}), CONFIG_SOURCE: interval.source or ""}
         metadata = replace(metadata, annotations=annotations)
     return replace(pod, spec=spec, metadata=replace(metadata, uid=metadata.uid or interval.key))
-
-
-def _defaulted(container: Container) -> Container:
-    resources = container.resources
-    if resources is None or not resources.limits:
-        return container
-    requests = {**resources.limits, **(resources.requests or {})}
-    resources = replace(resources, requests=requests)
-    return replace(container, resources=resources)
 
 
 def _is_some(written: str | float | None) -> bool:

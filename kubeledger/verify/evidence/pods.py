@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.kube.resources import pod_key
 from kubeledger.kubelet.kube.statuses import ShownInstance, instances_in
 from kubeledger.kubelet.lifecycle.state import TERMINAL_PHASES
@@ -164,7 +165,7 @@ _STATUS_KEYS = (
 _CONTAINER_STATUS_KEYS = ("name", "resources", "allocatedResources")
 
 
-class ListedPod:
+class ListedPod(msgspec.Struct, eq=False):
     """One version of a pod object.
 
     Attributes:
@@ -175,23 +176,15 @@ class ListedPod:
         raw: JSON of metadata, spec and status.
     """
 
-    __slots__ = (
-        *("_typed", "created_ns", "is_manifest", "name", "namespace", "raw", "seq", "ts_ns"),
-        "uid",
-    )
-
-    def __init__(
-        self, seq: int, ts_ns: int, body: PodListed, raw: bytes, typed: dict[type, Any]
-    ) -> None:
-        self.seq = seq
-        self.ts_ns = ts_ns
-        self.namespace = body.namespace
-        self.name = body.pod
-        self.uid = body.pod_uid
-        self.created_ns = body.created_ts_ns
-        self.is_manifest = body.listed_by == "manifest"
-        self.raw = raw
-        self._typed = typed
+    seq: int
+    ts_ns: int
+    namespace: str
+    name: str
+    uid: str | None
+    created_ns: int | None
+    is_manifest: bool
+    raw: bytes
+    _typed: dict[type, Any]
 
     def as_(self, cls: type[T]) -> T:
         """The object as one of the slim pod types (``kube.pod.Pod``, ``prober.objects.Pod`` ...).
@@ -205,6 +198,14 @@ class ListedPod:
         if found is None:
             found = self._typed[cls] = msgspec.json.decode(self.raw, type=cls)
         return found
+
+    @property
+    def pod(self) -> Pod | None:
+        """The object; None where it does not have the API's types."""
+        try:
+            return self.as_(Pod)
+        except msgspec.ValidationError:
+            return None
 
 
 class PodRegister:
@@ -235,6 +236,10 @@ class PodRegister:
         times = self._updated_ns.get(listed.uid or "", ())
         return bool(self._updated_ns) and not any(since_ns <= ts <= until_ns for ts in times)
 
+    def updates(self, listed: ListedPod, since_ns: int, until_ns: int) -> int:
+        """How often config lines tell between two times that a pod was changed."""
+        return sum(since_ns <= ts <= until_ns for ts in self._updated_ns.get(listed.uid or "", ()))
+
     def note(self, seq: int, ts_ns: int, body: PodListed) -> None:
         """Take in one list entry; the same object again adds nothing."""
         if body.gone or not body.spec:
@@ -256,8 +261,9 @@ class PodRegister:
     def _listed(self, seq: int, ts_ns: int, body: PodListed) -> ListedPod:
         """A version; equal objects are held once, for sources may take turns with two forms."""
         raw = msgspec.json.encode(_object_of(body), order="deterministic")
-        shared, typed = self._objects.setdefault(raw, (raw, {}))
-        return ListedPod(seq, ts_ns, body, shared, typed)
+        shared = self._objects.setdefault(raw, (raw, {}))
+        who = body.namespace, body.pod, body.pod_uid, body.created_ts_ns
+        return ListedPod(seq, ts_ns, *who, body.listed_by == "manifest", *shared)
 
     def forget(self, gone: Collection[str]) -> None:
         """Nobody asks for some pods any more; by their UIDs."""
@@ -330,13 +336,11 @@ def _object_of(body: PodListed) -> dict[str, Any]:
     kept = {key: status[key] for key in _STATUS_KEYS if key in status}
     for key in ("containerStatuses", "initContainerStatuses"):
         statuses = status.get(key)
-        each = map(_resources_of, statuses if isinstance(statuses, list) else ())
+        each = (
+            {name: one[name] for name in _CONTAINER_STATUS_KEYS if name in one}
+            for one in (statuses if isinstance(statuses, list) else ())
+            if isinstance(one, dict)
+        )
         if given := [entry for entry in each if len(entry) > 1]:
             kept[key] = given
     return {"metadata": metadata, "spec": body.spec, "status": kept}
-
-
-def _resources_of(status: object) -> dict[str, Any]:
-    if not isinstance(status, dict):
-        return {}
-    return {key: status[key] for key in _CONTAINER_STATUS_KEYS if key in status}

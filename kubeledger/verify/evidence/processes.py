@@ -176,7 +176,8 @@ class Processes:
             if found is not None:
                 conflicts = found.body.conflicts
                 if found.body.settings != settings:
-                    settings, decoded = found.body.settings, _decoded(found.body)
+                    settings = found.body.settings
+                    decoded = {name: setting.decoded() for name, setting in settings.items()}
                 process.settings = decoded
                 process.settings_seq = found.seq
                 process.disputed = frozenset(text.partition(":")[0] for text in conflicts)
@@ -219,7 +220,7 @@ class Processes:
         alike = {
             name: setting.decoded()
             for name, setting in first.body.settings.items()
-            if all(_setting(other, name) == setting.value for other in others)
+            if all(_value(other.body.settings.get(name)) == setting.value for other in others)
         }
         before = [a.seq for a in self._accounts if a.ts_ns <= process.started_ns]
         return alike, before[-1] if before else first.seq
@@ -243,10 +244,5 @@ def _taken_ns(record: Record) -> int | None:
     return max((ts_ns for ts_ns in times if ts_ns is not None), default=None)
 
 
-def _setting(account: _Account, name: str) -> str | None:
-    setting = account.body.settings.get(name)
+def _value(setting: Setting | None) -> str | None:
     return None if setting is None else setting.value
-
-
-def _decoded(body: SettingsObserved) -> dict[str, Any]:
-    return {name: setting.decoded() for name, setting in body.settings.items()}

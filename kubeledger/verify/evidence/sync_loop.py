@@ -198,12 +198,9 @@ class LoopIterations:
         latest_ns = ts_ns + SETTLING_NS
         if next_ns is not None and next_ns <= latest_ns:
             return next_ns
-        return next_ns if self.waits_in(ts_ns, latest_ns) else latest_ns
-
-    def waits_in(self, start_ns: int, end_ns: int) -> bool:
-        """Whether the loop waits for a preemption at some time of a span."""
-        index = bisect_left(self._preempted, start_ns)
-        return index < len(self._preempted) and self._preempted[index] <= end_ns
+        first = bisect_left(self._preempted, ts_ns)
+        waits = first < len(self._preempted) and self._preempted[first] <= latest_ns
+        return next_ns if waits else latest_ns
 
     def waits_on(self, ts_ns: int) -> bool:
         """Whether the loop waits at a time, and the log ends before it says what it missed."""

@@ -23,9 +23,8 @@ import msgspec
 from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.record import Body, Record
 from kubeledger.verify.evidence.coverage import Coverage, Loss
-from kubeledger.verify.evidence.gather import Gathered, gather, is_gone, still_asked
+from kubeledger.verify.evidence.gather import Gathered, are_unjoined, gather, is_gone, still_asked
 from kubeledger.verify.evidence.history_entries import ENTRY_KINDS, HistoryEntry, entry_of
-from kubeledger.verify.evidence.identities import are_unjoined
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval, PodHistory
 from kubeledger.verify.evidence.pods import PodRegister
 from kubeledger.verify.evidence.processes import Process, Processes
@@ -223,7 +222,9 @@ class Timeline:
         for key, other in found.may.items():
             earlier = _comes_before(other, interval, self.pods)
             is_over = other.ended_ns is not None and other.ended_ns <= start_ns
-            if key == interval.key or earlier is False or _was_refused(other, end_ns) or is_over:
+            refused = other.admitted is False and other.decided_ns is not None
+            is_refused = refused and (other.decided_ns or 0) <= end_ns
+            if key == interval.key or earlier is False or is_refused or is_over:
                 continue
             may[key] = other
             # One that was handed over just before counts by its order.
@@ -282,8 +283,7 @@ class Timeline:
         process = self.process(ts_ns)
         if process is None:
             return self.coverage.missing(ts_ns, ts_ns)
-        phrase = "the pods that were there before the log"
-        loss = Loss(from_ts_ns=None, to_ts_ns=None, seq=process.seq, phrase=phrase)
+        loss = Loss("the pods that were there before the log", seq=process.seq)
         for known_ns in self._gathered.complete_times(process, ts_ns):
             found = self.coverage.silent(min(known_ns, ts_ns), max(known_ns, ts_ns))
             if found is None:
@@ -316,14 +316,6 @@ class Timeline:
             is_over = interval.ended_ns is not None and interval.ended_ns < start_ns
             if interval.since_ns <= end_ns and not is_over:
                 yield interval
-
-
-def _was_refused(interval: PodActiveInterval, by_ns: int) -> bool:
-    return (
-        interval.admitted is False
-        and interval.decided_ns is not None
-        and interval.decided_ns <= by_ns
-    )
 
 
 def _comes_before(

@@ -177,10 +177,12 @@ class Times:
                 continue
             late_ns, by_list = found
             happened_ns = told.ts_ns - late_ns - _SECOND_NS
-            if self._overtaken(relists.get(began_ns, ()), told.ts_ns, happened_ns):
-                continue
-            seen_ns = max(happened_ns, relists.get(began_ns, [(0, 0)])[-1][1])
-            relists.setdefault(began_ns, []).append((told.ts_ns, seen_ns))
+            before = relists.setdefault(began_ns, [])
+            overtaken = bisect_right(before, (told.ts_ns - _AROUND_NS, _NEVER)) - 1
+            if overtaken >= 0 and before[overtaken][1] > happened_ns + _AROUND_NS:
+                continue  # relists had told, long before, of what was long after: it is not late
+            seen_ns = max(happened_ns, before[-1][1] if before else 0)
+            before.append((told.ts_ns, seen_ns))
             if by_list:
                 known.append((told.ts_ns, late_ns))
                 by_lists.append(told)
@@ -190,12 +192,6 @@ class Times:
         self._find_apart(known)
         self._find_early(known, by_lists)
         self._late = _most(sorted(spans))
-
-    @staticmethod
-    def _overtaken(relists: Sequence[tuple[int, int]], told_ns: int, happened_ns: int) -> bool:
-        """Whether relists had told, long before, of what was long after: this one is not late."""
-        index = bisect_right(relists, (told_ns - _AROUND_NS, _NEVER)) - 1
-        return index >= 0 and relists[index][1] > happened_ns + _AROUND_NS
 
     def _find_early(self, known: Sequence[tuple[int, int]], told: Sequence[_Told]) -> None:
         """Lines that alone tell what by the lists was still to come: no clock explains these."""
@@ -285,12 +281,15 @@ class Times:
         """Where lines and files may go by two clocks: the record of the step, from, to.
 
         That ends with the process, unless later lines tell what by lists was still to come. Lines
-        and lists that are apart show two clocks, too, where no line steps back.
+        and lists that are apart show two clocks, too, where no line steps back. What goes back
+        over the start of another process is hardly a clock, but lines that were sorted otherwise.
         """
         for ts_ns, back, seq, _ in self._steps:
             index = bisect_right(self._processes, ts_ns)
             end_ns = self._processes[index] + _STEP_NS if index < len(self._processes) else None
             apart = end_ns is not None and self._told_early_ns > end_ns
+            if end_ns is not None and self._processes[index] < ts_ns + back:
+                seq, end_ns = 0, max(end_ns, ts_ns + back + _AROUND_NS)
             yield seq, ts_ns - back - _AROUND_NS, None if apart else end_ns
         yield from ((0, from_ns, to_ns) for from_ns, to_ns in self._apart)
 

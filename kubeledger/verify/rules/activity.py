@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubeledger.kubelet.lifecycle.state import PodState
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
@@ -52,20 +51,15 @@ def let_go(
     ``keeps``: something later shows that it kept it; ``since_ns``: as for :func:`is_active`.
     """
     active, said = is_active(state, context.pods, pod, since_ns)
-    if active and _is_found(context, pod):
+    history, process = context.timeline.pods.get(pod), context.process
+    number = -1 if process is None else process.number
+    here = [] if history is None else [i for i in history.intervals if i.process == number]
+    if active and any(interval.start_time_unknown for interval in here):
+        # This process may know the pod only by its containers, as an orphan's.
         return lacks(["whether the kubelet that found it running was handed the pod"])
     if active and keeps:
         return same(False, f"only pods no longer active give back, and {said}")
     return lacks(["the end of the pod"]) if active is not False else same(True, said)
-
-
-def _is_found(context: VerifyContext, uid: str) -> bool:
-    """Whether this process may know the pod only by its containers, as an orphan's."""
-    pod = context.timeline.pods.get(uid)
-    number = -1 if context.process is None else context.process.number
-    return pod is not None and any(
-        interval.start_time_unknown for interval in pod.intervals if interval.process == number
-    )
 
 
 def misnamed(record: Record, listed: ListedPod | None) -> Judgement | None:
@@ -101,7 +95,8 @@ def is_active(
         if pod.runs():
             return None, "its containers may still have run"
         return False, "the pod was deleted and none of its containers ran"
-    if since_ns and not _seen(pod, since_ns):
+    times = [pod.decided_ts_ns, *(c.started_ts_ns for c in pod.containers.values())]
+    if since_ns and not any(ts_ns is not None and ts_ns >= since_ns for ts_ns in times):
         return None, "nothing is logged of it since the log begins"
     if pod.runs():
         running = next((name for name, c in sorted(pod.containers.items()) if c.running), "?")
@@ -110,8 +105,3 @@ def is_active(
     if pod.admitted and Restarting(listed, pod.restart_policy).always:
         return True, "it was admitted, and its containers are always started again"
     return None, "its phase is not known"
-
-
-def _seen(pod: PodState, since_ns: int) -> bool:
-    times = [pod.decided_ts_ns, *(c.started_ts_ns for c in pod.containers.values())]
-    return any(ts_ns is not None and ts_ns >= since_ns for ts_ns in times)

@@ -196,8 +196,7 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         name = f"{body.namespace}/{body.pod}" if body.pod else key
         subject = f"container/{name}/{holder[1]}" if holder[1] and body.pod else f"pod/{name}"
         if self.is_off:
-            never = self._never()
-            self.conclude(record, subject, never, rule=never.rule)
+            self.conclude(record, subject, self._never())
             return
         found = self._foreign(record, body)
         if found is None and self.context.profile is None:
@@ -479,8 +478,7 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         profile = self.context.profile
         if profile is None or not profile.resourcemanagers.pod_level_managers:
             return False
-        specs = (spec for version in self.versions(record) for spec in specs_in(version))
-        return any(is_pod_level(spec.pod.spec.resources) for spec in specs)
+        return any(is_pod_level(spec.pod.spec.resources) for spec in self._all_specs(record))
 
     def specs(self, record: Record) -> list[Spec]:
         """The container in each version of its pod's spec; none where no list shows it.
@@ -488,8 +486,10 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         A pod that was resized has several, and any may be what was asked for.
         """
         name = getattr(record.body, "container", None)
-        found = (spec for version in self.versions(record) for spec in specs_in(version))
-        return [spec for spec in found if spec.container.name == name]
+        return [spec for spec in self._all_specs(record) if spec.container.name == name]
+
+    def _all_specs(self, record: Record) -> Iterator[Spec]:
+        return (spec for version in self.versions(record) for spec in specs_in(version))
 
     def versions(self, record: Record) -> Sequence[ListedPod]:
         """The record's pod in each version of its spec; none where it may have had another one."""

@@ -7,7 +7,7 @@ bug of all versions, when another pod that names it ends and was never given it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import ClassVar, Final
 
 import msgspec
@@ -26,7 +26,7 @@ from kubeledger.kubelet.kube.pod import (
     ResourceRequirements,
 )
 from kubeledger.kubelet.preemption.explain import listing
-from kubeledger.kubelet.profile.resolve import KubeletProfile
+from kubeledger.kubelet.profile.devices import DraFacts
 from kubeledger.model.bodies.devicemanager import (
     ClaimDevice,
     ClaimPrepared,
@@ -121,46 +121,40 @@ class ClaimVerifier(RuleVerifier):
     def _prepared(self, record: Record, body: ClaimPrepared, state: NodeState) -> None:
         self._compare(record.ts_ns)
         self._note(record, body, body.drivers)
-        profile = self._profile()
-        if isinstance(profile, Judgement):
-            found = profile
-        elif (unnamed := self._unnamed(record, body)) is not None:
-            found = unnamed
-        else:
-            found = self._preparing(body, profile, state)
-        self.conclude(record, _subject(body), found)
+        unknown = self._unknown() or self._unnamed(record, body)
+        self.conclude(record, _subject(body), unknown or self._preparing(body, state))
 
     def _released(self, record: Record, body: ClaimReleased, state: NodeState) -> None:
         self._compare(record.ts_ns)
         self._note(record, body, None)
-        profile, held = self._profile(), state.dra.pods.get(body.pod_uid, {})
-        if isinstance(profile, Judgement):
-            found = profile
-        elif body.claim_uid not in held or (body.namespace, body.claim) not in _held(state):
-            found = lacks(("when the claim was prepared for the pod",))
-        else:
-            since_ns = held[body.claim_uid].since_ts_ns
-            found = self._giving_back(record, body, profile, state)
-            if found.verdict == "match":
-                found = self._reason(record, body, since_ns)
+        held, found = state.dra.pods.get(body.pod_uid, {}), self._unknown()
+        if body.claim_uid not in held or (body.namespace, body.claim) not in _held(state):
+            found = found or lacks(("when the claim was prepared for the pod",))
+        found = found or self._giving_back(record, body, state)
+        if found.verdict == "match":
+            found = self._reason(record, body, held[body.claim_uid].since_ts_ns)
         self.conclude(record, _subject(body), found, rule=RULE_UNPREPARE)
 
-    def _profile(self) -> KubeletProfile | Judgement:
-        """The rules of this version; or the judgement of one that has no claims."""
+    def _unknown(self) -> Judgement | None:
+        """The judgement where this version is not known, or has no claims."""
         profile = self.context.profile
         if profile is None:
             return lacks((self.context.missing_profile,))
         if profile.stages.dynamic_resources:
-            return profile
+            return None
         if self.context.settings.get("featureGates") is UNKNOWN:
             return lacks(("the setting featureGates",))
         return same(False, "this kubelet prepares no claims: DynamicResourceAllocation is off")
 
+    @property
+    def _facts(self) -> DraFacts:
+        assert self.context.profile is not None
+        return self.context.profile.dra
+
     def _unnamed(self, record: Record, body: ClaimPrepared) -> Judgement | None:
         """That the pod does not name the claim, as far as that is known; None: it may."""
         listed = self.context.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        profile = self.context.profile
-        used = profile is not None and profile.dra.noted_when_prepared
+        used = self._facts.noted_when_prepared
         names = None if listed is None else _names_of(listed, used=used)
         if listed is None or names is None:
             return lacks(("the pod's claims",))
@@ -172,9 +166,7 @@ class ClaimVerifier(RuleVerifier):
 
     # -- what the manager does ---------------------------------------------------------------
 
-    def _preparing(
-        self, body: ClaimPrepared, profile: KubeletProfile, state: NodeState
-    ) -> Judgement:
+    def _preparing(self, body: ClaimPrepared, state: NodeState) -> Judgement:
         """The drivers are asked if the claim is not prepared, and a start forgets that it is."""
         claim, before = _claim_of(body), _held(state)
         known = before.get((body.namespace, body.claim))
@@ -182,7 +174,7 @@ class ClaimVerifier(RuleVerifier):
         holders = _names(state, known.pod_uids) if known is not None else ""
         rulings = []
         for asked in (False, True) if again else (known is None,):
-            manager = Manager(profile.dra, {*body.drivers, *(known.drivers if known else ())})
+            manager = Manager(self._facts, {*body.drivers, *(known.drivers if known else ())})
             manager.cache.claims = dict(before)
             if not asked:
                 manager.cache.prepared = {*before}
@@ -202,13 +194,11 @@ class ClaimVerifier(RuleVerifier):
         # A driver may have been asked again or not, which no record shows.
         return judge([each for each in rulings if each.allowed] or rulings[:1])
 
-    def _giving_back(
-        self, record: Record, body: ClaimReleased, profile: KubeletProfile, state: NodeState
-    ) -> Judgement:
+    def _giving_back(self, record: Record, body: ClaimReleased, state: NodeState) -> Judgement:
         before = _held(state)
         key = body.namespace, body.claim
         claim_uid = before[key].claim_uid
-        manager = Manager(profile.dra, before[key].drivers)
+        manager = Manager(self._facts, before[key].drivers)
         manager.cache.claims = dict(before)
         # Its drivers unprepare the claim without an error.
         silent = dict.fromkeys(before[key].drivers, Answer(results={claim_uid: Result()}))
@@ -236,7 +226,7 @@ class ClaimVerifier(RuleVerifier):
         if interval.ending_ns is not None and interval.ending_ns <= until_ns:
             gone = "its drivers unprepared it" if body.unprepared else "others still refer to it"
             return same(True, f"the pod had ended, and {gone}", inputs=(interval.seq,))
-        ended = list(self._ended(interval, since_ns, until_ns))
+        ended = self._ended(interval, since_ns, until_ns)
         named = [other for other, names in ended if names is not None and body.claim in names]
         if named and body.unprepared:
             why = (
@@ -265,16 +255,16 @@ class ClaimVerifier(RuleVerifier):
 
     def _ended(
         self, interval: PodActiveInterval, since_ns: int, until_ns: int
-    ) -> Iterator[tuple[PodActiveInterval, set[str] | None]]:
+    ) -> list[tuple[PodActiveInterval, set[str] | None]]:
         """Other pods of its namespace that ended in a span, with their claims if known."""
-        for other in self.context.timeline.active(since_ns, until_ns).may.values():
-            ending_ns = other.ending_ns
-            if ending_ns is None or ending_ns > until_ns:
-                continue
-            if other.namespace == interval.namespace and other.key != interval.key:
-                who = other.uid, other.namespace, other.name
-                listed = self.context.pods.at(until_ns, *who)
-                yield other, None if listed is None else _names_of(listed)
+        pods = self.context.pods
+        ended = [
+            (other, pods.at(until_ns, other.uid, other.namespace, other.name))
+            for other in self.context.timeline.active(since_ns, until_ns).may.values()
+            if other.ending_ns is not None and other.ending_ns <= until_ns
+            if other.namespace == interval.namespace and other.key != interval.key
+        ]
+        return [(other, None if listed is None else _names_of(listed)) for other, listed in ended]
 
 
 def _set_of(drivers: Drivers) -> _Devices:

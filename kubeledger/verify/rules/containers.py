@@ -12,7 +12,6 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from kubeledger.kubelet.kube.resources import pod_key
 from kubeledger.kubelet.kube.statuses import (
     ALWAYS,
     NEVER,
@@ -64,10 +63,7 @@ class OfContainer(OfPod, Protocol):
 
 def key_for(state: NodeState, body: OfPod) -> str:
     """The key under which the node's state keeps the pod that a body is about."""
-    if body.pod_uid:
-        return body.pod_uid
-    found = key_of(state.lifecycle, body.pod_uid, body.namespace, body.pod)
-    return found or pod_key(body.pod_uid, body.namespace, body.pod) or ""
+    return key_of(state.lifecycle, body.pod_uid, body.namespace, body.pod) or ""
 
 
 def subject_of(body: OfContainer) -> str:
@@ -198,6 +194,7 @@ class Container(msgspec.Struct):
         is_first: no instance came before the first of ``instances``, as far as is known.
         was_inherited: the newest was there before this kubelet process.
         held_ns: when a sync last held a start back.
+        turns: (<= 4,) the last events that told of a creation or a start.
     """
 
     key: str
@@ -208,6 +205,7 @@ class Container(msgspec.Struct):
     shown: int = 0
     was_inherited: bool = False
     held_ns: int | None = None
+    turns: list[Record] = []
 
     def at(self, back: int) -> Instance | None:
         """The newest instance (0), the one before (1), and so on; None where none was shown."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from kubeledger.kubelet.cpumanager.policy_options import (
     FULL_PCPUS_ONLY,
@@ -43,105 +43,83 @@ _PHYSICAL: Final = re.compile(
 )
 
 
-class Told(NamedTuple):
-    """What an error tells of how many CPUs were free.
+def told_by(error: str, asked: int) -> tuple[int | None, bool] | None:
+    """How many CPUs were free by the error of an allocation, and whether it counts whole cores.
 
-    Attributes:
-        free: so many; None where it does not say.
-        physical: of them, those of cores without a reserved CPU.
-    """
-
-    free: int | None
-    physical: bool
-
-
-def told_by(error: str, asked: int) -> Told | None:
-    """What the error of an allocation tells; None: nothing of that kind.
+    Of those only the CPUs of cores without a reserved one are counted.
 
     Args:
         error: its text.
         asked: CPUs that the container asks for. The text has what was left of them once those on
             the affinity's NUMA nodes were taken.
+
+    Returns:
+        None: the error tells nothing of that kind; no number: it does not say it.
     """
     if (match := _SHORT.match(error)) is not None:
         requested, available = match["requested"], match["available"]
-        free = None if available is None else asked - int(requested) + int(available)
-        return Told(free, physical=False)
-    if (match := _PHYSICAL.match(error)) is not None:
-        return Told(int(match["available"]), physical=True)
-    return None
+        return None if available is None else asked - int(requested) + int(available), False
+    match = _PHYSICAL.match(error)
+    return None if match is None else (int(match["available"]), True)
 
 
-class CpuPolicy:
-    """The policy of one process.
+# What the static policy of one process does.
 
-    Attributes:
-        exact: which CPUs it takes is known for this version.
-    """
 
-    def __init__(self, static: StaticPolicy, profile: KubeletProfile) -> None:
-        self.static = static
-        self.exact = profile.resourcemanagers.units_sorted_by_free_cpus
+def order_of(policy: StaticPolicy | None) -> str:
+    """By what CPUs are chosen, in words."""
+    options = () if policy is None else policy.options.names
+    names = [name for name in options if name != FULL_PCPUS_ONLY]
+    return f"by {' and '.join(names)}" if names else "by NUMA node, socket and core"
 
-    @property
-    def order(self) -> str:
-        """By what CPUs are chosen, in words."""
-        names = [name for name in self.static.options.names if name != FULL_PCPUS_ONLY]
-        return f"by {' and '.join(names)}" if names else "by NUMA node, socket and core"
 
-    def affinities(self) -> list[int | None]:
-        """All that the topology manager may have stored."""
-        return [None, *(hint.affinity for *_, hint in self.static.topology.node_masks)]
+def give(
+    policy: StaticPolicy, pool: CPUSet, count: int, affinity: int | None, reusable: CPUSet
+) -> CPUSet | str:
+    """The CPUs that a container gets of the pool and of ``reusable`` ones, or why none."""
+    state = State(pool)
+    try:
+        policy.enforce_smt_alignment(state, count)
+        return policy.allocate_cpus(state, count, affinity, reusable)
+    except AllocationError as error:
+        return str(error)
 
-    def give(
-        self, pool: CPUSet, count: int, affinity: int | None, reusable: CPUSet
-    ) -> CPUSet | str:
-        """The CPUs that a container gets of the pool and of ``reusable`` ones, or why none."""
-        state = State(pool)
+
+def refusal(policy: StaticPolicy, pool: CPUSet, count: int) -> str:
+    """Why a container that has so many CPUs is refused them; empty if it is not."""
+    try:
+        policy.enforce_smt_alignment(State(pool), count)
+    except AllocationError as error:
+        return str(error)
+    return ""
+
+
+def hints_of(
+    policy: StaticPolicy, state: State, pod: Pod, container: Container | None, reusable: CPUSet
+) -> Mapping[str, Hints | None]:
+    """Hints for a container, or for a pod as a whole; it may reuse CPUs of its containers."""
+    policy.cpus_to_reuse = {pod.metadata.uid or "": reusable}
+    if container is None:
+        return policy.get_pod_topology_hints(state, pod) or {}
+    return policy.get_topology_hints(state, pod, container) or {}
+
+
+def state_errors(policy: StaticPolicy, pool: CPUSet, held: Assignments) -> list[str]:
+    """What it may say of a state file that does not fit; empty if it does."""
+
+    def error(order: MapOrder) -> str:
         try:
-            self.static.enforce_smt_alignment(state, count)
-            return self.static.allocate_cpus(state, count, affinity, reusable)
-        except AllocationError as error:
-            return str(error)
-
-    def refusal(self, pool: CPUSet, count: int) -> str:
-        """Why a container that has so many CPUs is refused them; empty if it is not."""
-        try:
-            self.static.enforce_smt_alignment(State(pool), count)
-        except AllocationError as error:
-            return str(error)
+            policy.validate_state(State(pool, held), order)
+        except StateError as fault:
+            return str(fault)
         return ""
 
-    def hints(
-        self, state: State, pod: Pod, container: Container | None, reusable: CPUSet
-    ) -> Mapping[str, Hints | None]:
-        """Hints for a container, or for a pod as a whole; it may reuse CPUs of its containers."""
-        self.static.cpus_to_reuse = {pod.metadata.uid or "": reusable}
-        if container is None:
-            return self.static.get_pod_topology_hints(state, pod) or {}
-        return self.static.get_topology_hints(state, pod, container) or {}
-
-    def free(self, pool: CPUSet, reusable: CPUSet, *, physical: bool) -> CPUSet:
-        if physical:
-            return pool & ~self.static.reserved_physical
-        return pool & ~self.static.reserved | reusable
-
-    def state_errors(self, pool: CPUSet, held: Assignments) -> list[str]:
-        """What it may say of a state file that does not fit; empty if it does."""
-
-        def error(order: MapOrder) -> str:
-            try:
-                self.static.validate_state(State(pool, held), order)
-            except StateError as fault:
-                return str(fault)
-            return ""
-
-        return list(dict.fromkeys(filter(None, explore(error))))
+    return list(dict.fromkeys(filter(None, explore(error))))
 
 
 def cpu_policy_of(
     start: CpuManagerStarted | None, context: VerifyContext
-) -> tuple[CpuPolicy | None, list[str]]:
+) -> tuple[StaticPolicy | None, list[str]]:
     """The policy of the process that runs, or what is missing to know it."""
     profile = context.profile
     known: dict[str, Any] = {
@@ -158,14 +136,13 @@ def cpu_policy_of(
     reserved = parse(start.reserved_cpu_set or "")
     if is_varied(context):
         try:
-            static = _of_settings(topology, reserved, context, profile)
+            return _of_settings(topology, reserved, context, profile), []
         except PolicyError as error:
             return None, [f"a kubelet that starts with these settings ({error})"]
-        return CpuPolicy(static, profile), []
     options = _options(start, context, profile)
     if options is None:
         return None, ["the options of the static policy"]
-    return CpuPolicy(StaticPolicy(topology, reserved, options, profile), profile), []
+    return StaticPolicy(topology, reserved, options, profile), []
 
 
 def is_varied(

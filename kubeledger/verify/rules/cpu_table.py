@@ -15,6 +15,7 @@ from typing import ClassVar, Final
 from msgspec.structs import replace
 
 from kubeledger.kubelet.cpumanager.policy_options import GuaranteedCPUs
+from kubeledger.kubelet.cpumanager.policy_static import StaticPolicy
 from kubeledger.kubelet.cpumanager.state_checkpoint import Assignments, State
 from kubeledger.kubelet.kube.containermanager import CPUSet, parse, text_of
 from kubeledger.kubelet.kube.pod import Container, Pod, containers_of
@@ -34,9 +35,8 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, open_to, same
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pod_objects import Spec, specs_in
-from kubeledger.verify.rules.activity import is_active
 from kubeledger.verify.rules.assignments import AssignmentVerifier, Holder, OwnHints
-from kubeledger.verify.rules.cpu_policy import CpuPolicy, cpu_policy_of, is_varied
+from kubeledger.verify.rules.cpu_policy import cpu_policy_of, hints_of, is_varied
 
 _SLACK_NS: Final = 5 * NS_PER_S
 
@@ -67,7 +67,7 @@ class CpuTable(AssignmentVerifier[CPUSet]):
         self.pool: CPUSet | None = None
         self.start: CpuManagerStarted | None = None
         self.start_seq = 0
-        self._known: tuple[object, tuple[CpuPolicy | None, list[str]]] = (None, (None, []))
+        self._known: tuple[object, tuple[StaticPolicy | None, list[str]]] = (None, (None, []))
         self.last_file: CpuManagerStateRead | None = None
 
     def is_own(self, resource: str) -> bool:
@@ -84,7 +84,7 @@ class CpuTable(AssignmentVerifier[CPUSet]):
         name = "" if container is None else container.name or ""
         holder = (pod.metadata.uid or "", name)
         state = State(self.pool, self.contents())
-        return policy.hints(state, pod, container, self.reusable(pod, holder))
+        return hints_of(policy, state, pod, container, self.reusable(pod, holder))
 
     def text(self, value: CPUSet) -> str:
         return text_of(value)
@@ -155,7 +155,7 @@ class CpuTable(AssignmentVerifier[CPUSet]):
         super().lose(record, holder)
 
     @property
-    def policy(self) -> tuple[CpuPolicy | None, list[str]]:
+    def policy(self) -> tuple[StaticPolicy | None, list[str]]:
         """The policy of the process that runs, or what is missing to know it."""
         key = self.start_seq, self.start, self.context.profile
         if self._known[0] != key:
@@ -167,7 +167,7 @@ class CpuTable(AssignmentVerifier[CPUSet]):
         """CPUs that no container gets; None where no line says."""
         policy, _ = self.policy
         if policy is not None:
-            return policy.static.reserved
+            return policy.reserved
         return None if self.start is None else set_or_none(self.start.reserved_cpu_set)
 
     def by_lost_lines(
@@ -264,12 +264,6 @@ class CpuTable(AssignmentVerifier[CPUSet]):
                     count = 0 if skipped else guaranteed.of_container(pod, spec.container)
                     counts += [count] if count or spec.defaulted else []
         return list(dict.fromkeys(counts))
-
-    def of_ended_pods(self, state: NodeState) -> CPUSet:
-        """CPUs that are still those of pods which are not active any more."""
-        pods = self.context.pods
-        over = (key for key in self.held if is_active(state, pods, key[0])[0] is False)
-        return union(self.held[key].value for key in over)
 
     def contents(self) -> Assignments:
         held: Assignments = {}

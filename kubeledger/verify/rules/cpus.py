@@ -15,7 +15,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from kubeledger.kubelet.cpumanager.policy_options import FULL_PCPUS_ONLY
-from kubeledger.kubelet.cpumanager.policy_static import returned_cpus
+from kubeledger.kubelet.cpumanager.policy_static import StaticPolicy, returned_cpus
 from kubeledger.kubelet.kube.containermanager import CPUSet, parse, set_of, text_of
 from kubeledger.model.bodies.resourcemanagers import (
     CpuAllocationFailed,
@@ -30,8 +30,16 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, same
 from kubeledger.verify.debts import Missed
 from kubeledger.verify.evidence.pod_objects import Spec
+from kubeledger.verify.rules.activity import is_active
 from kubeledger.verify.rules.assignments import Holder
-from kubeledger.verify.rules.cpu_policy import CpuPolicy, is_varied, told_by
+from kubeledger.verify.rules.cpu_policy import (
+    give,
+    is_varied,
+    order_of,
+    refusal,
+    state_errors,
+    told_by,
+)
 from kubeledger.verify.rules.cpu_table import CpuTable, set_or_none, union
 from kubeledger.verify.variant import RECORDED
 
@@ -61,7 +69,7 @@ class CpuVerifier(CpuTable):
         policy, _ = self.policy
         if not (is_first and body.restored and is_varied(self.context)) or policy is None:
             return
-        errors = policy.state_errors(self.pool or 0, self.contents())
+        errors = state_errors(policy, self.pool or 0, self.contents())
         if errors and (self.complete or "reserved" in errors[0]):
             missed = Missed(
                 since=record,
@@ -116,16 +124,53 @@ class CpuVerifier(CpuTable):
             return lacks(missing)
         assert policy is not None
         assert pool is not None
-        decided = [policy.give(pool, given.bit_count(), affinity, reused)
+        decided = [give(policy, pool, given.bit_count(), affinity, reused)
                    for affinity in self._affinities(record, policy, holder)]  # fmt: skip
-        free = policy.free(pool, reused, physical=False)
+        free = pool & ~policy.reserved | reused
         again = f", {text_of(reused)} an init container's before" if reused else ""
         out_of = f"out of {text_of(free)}{again}"
         unseen = self.unlogged_before(specs[0].pod, holder) if reused else None
-        return _choice(body, policy, decided, free, out_of, seqs, unseen)
+        return self._choice(body, decided, free, out_of, seqs, unseen)
+
+    def _choice(
+        self,
+        body: CpusAllocated,
+        decided: list[CPUSet | str],
+        free: CPUSet,
+        out_of: str,
+        seqs: list[int],
+        unseen: str | None,
+    ) -> Judgement:
+        """Judge which of the free CPUs were taken.
+
+        Args:
+            decided: by each affinity that may be stored.
+            unseen: a container of the pod that may have taken some of them by no record.
+        """
+        given, exact = parse(body.cpu_set), self.facts.units_sorted_by_free_cpus
+        count, order = given.bit_count(), order_of(self.policy[0])
+        other = next((each for each in decided if each != given), given)
+        if other != given and (exact or isinstance(other, str)):
+            nodes = ", ".join(map(str, body.numa_nodes or ()))
+            aligned = f", the affinity is NUMA node {nodes}" if nodes else ""
+            why = f"{out_of}{aligned}: {_instead(other)}, {order}, and it got {text_of(given)}"
+            if given in decided:
+                return open_to("the affinity of the container", denied=why, inputs=seqs)
+            if unseen is not None and given & ~free == 0:
+                return open_to(f"the CPUs of container {unseen}", denied=why, inputs=seqs)
+            cpus = None if isinstance(other, str) else text_of(other)
+            return same(False, why, expected={"cpu_set": cpus}, inputs=seqs)
+        only = free.bit_count() == count
+        choice = f"they are the first {order}" if exact else f"any {count} of them may be given"
+        why = f"it requests {_cpus(count)} in a Guaranteed pod, so it gets {text_of(given)} alone, "
+        why += f"{out_of}: {'no others were free' if only else choice}"
+        expected = {"cpu_set": body.cpu_set, "requested": body.requested}
+        chosen = only or exact
+        return judge([Ruling(allowed=True, chosen=chosen, why=why, expected=expected,
+                             inputs=tuple(seqs))])  # fmt: skip
 
     def _affinities(
-        self, record: Record, policy: CpuPolicy, holder: Holder
+        self, record: Record, policy: StaticPolicy, holder: Holder
     ) -> Sequence[int | None]:
         """The NUMA nodes that may have been stored: those of the line, which may be lost."""
         stored = self.context.alignment.stored(*holder)
@@ -137,7 +182,8 @@ class CpuVerifier(CpuTable):
         told = [piece.text or "" for piece in record.evidence]
         is_any = not told or any(_AFFINITY_LINE in text for text in told)
         none_stored = self.context.settings.get("topologyManagerPolicy") == "none"
-        return [None] if is_any or none_stored else policy.affinities()
+        masks = () if is_any or none_stored else policy.topology.node_masks
+        return [None, *(hint.affinity for *_, hint in masks)]
 
     def _wrong_cpus(self, given: CPUSet, pool_after: CPUSet | None) -> str:
         """Words for reserved CPUs, such as there are not, and such as everybody has."""
@@ -200,28 +246,29 @@ class CpuVerifier(CpuTable):
         assert pool is not None
         self.not_given_back(record, pool, record.ts_ns)
         if held is not None:
-            return self._judge_refusal_of_own(record, body, policy, pool, holder, state)
+            return self._judge_refusal_of_own(record, policy, pool, holder, state)
         asked = counts[-1] if body.requested is None else body.requested
         seqs = [specs[0].seq, self.start_seq]
         reused = self.reusable(specs[0].pod, holder)
-        decided = [policy.give(pool, asked, affinity, reused)
+        decided = [give(policy, pool, asked, affinity, reused)
                    for affinity in self._affinities(record, policy, holder)]  # fmt: skip
         told = told_by(body.error, asked)
-        physical = told is not None and told.physical
-        free = policy.free(pool, reused, physical=physical)
-        on_cores = " on cores without a reserved CPU" if physical else ""
+        free, on_cores = pool & ~policy.reserved | reused, ""
+        if told is not None and told[1]:
+            free, on_cores = pool & ~policy.reserved_physical, " on cores without a reserved CPU"
         why = f"it requests {_cpus(counts[-1])}, and {free.bit_count()} were free{on_cores}"
         why += self._kept(pool, state)
         if asked in counts and body.error in decided:
             more = "" if told is not None else f": {body.error}"
             return same(True, why + more, inputs=seqs)
-        says_all = told is not None and (told.free is None) != self.facts.cpu_shortage_names_numbers
-        if told is not None and says_all and asked in counts and self._as_recorded:
+        says_all = told is not None and (told[0] is None) != self.facts.cpu_shortage_names_numbers
+        is_recorded = self.context.variant == RECORDED
+        if told is not None and says_all and asked in counts and is_recorded:
             maybe = [h for h in self.held if not self.surely_has(h, record.ts_ns)]
             unlogged = self.unlogged(state, but=holder)
             least = 0 if unlogged is None else free.bit_count() - sum(unlogged)
             most = (free | union(self.held[h].value for h in maybe)).bit_count()
-            count = least if told.free is None else told.free
+            count = least if told[0] is None else told[0]
             if (maybe or unlogged != []) and least <= count <= most and count < asked:
                 return open_to("all holders of CPUs", denied=why, inputs=seqs)
         error = decided[0] if isinstance(decided[0], str) else None
@@ -229,39 +276,30 @@ class CpuVerifier(CpuTable):
         return same(False, why, expected={"error": error}, inputs=seqs)
 
     def _judge_refusal_of_own(
-        self,
-        record: Record,
-        body: CpuAllocationFailed,
-        policy: CpuPolicy,
-        pool: CPUSet,
-        holder: Holder,
-        state: NodeState,
+        self, record: Record, policy: StaticPolicy, pool: CPUSet, holder: Holder, state: NodeState
     ) -> Judgement:
         """A container has its CPUs: whether cores are whole is asked before that is seen."""
         held = self.held[holder]
         has = f"it has its CPUs {text_of(held.value)} already"
-        error = policy.refusal(pool, held.value.bit_count())
-        if error and error == body.error:
-            free = policy.free(pool, 0, physical=True).bit_count()
+        error = refusal(policy, pool, held.value.bit_count())
+        if error and error == getattr(record.body, "error", ""):
+            free = (pool & ~policy.reserved_physical).bit_count()
             why = f"{has}, but {FULL_PCPUS_ONLY} asks for as many others before that is seen, and "
             why += f"only {free} were free on cores without a reserved CPU{self._kept(pool, state)}"
             rule = f"{_FILE}policy_static.go enforceSMTAlignment"
             return same(True, why, inputs=[held.seq, self.start_seq], rule=rule)
         why = f"{has}, and is left as it is"
-        may_be_refused = policy.static.options.full_physical_cpus_only
+        may_be_refused = policy.options.full_physical_cpus_only
         sure = self.surely_has(holder, record.ts_ns) and not may_be_refused
-        if sure or not self._as_recorded:
+        if sure or self.context.variant != RECORDED:  # a variant is not asked what was
             return same(False, why, expected={"error": None}, inputs=[held.seq])
         return open_to("all holders of CPUs", denied=why, inputs=[held.seq])
 
-    @property
-    def _as_recorded(self) -> bool:
-        """Whether it is asked what was: a variant is not, of what is sound as recorded."""
-        return self.context.variant == RECORDED
-
     def _kept(self, pool: CPUSet, state: NodeState) -> str:
         """Words for CPUs that pods have which have ended."""
-        kept = self.of_ended_pods(state) & ~pool
+        pods, held = self.context.pods, self.held.items()
+        over = (has.value for of, has in held if is_active(state, pods, of[0])[0] is False)
+        kept = union(over) & ~pool
         return f"; CPU {text_of(kept)} was still that of pods which had ended" if kept else ""
 
     def judge_file(self, body: CpuStateRefused) -> Judgement:
@@ -271,7 +309,7 @@ class CpuVerifier(CpuTable):
         policy, pool = self.policy[0], self.pool
         if not self.complete or pool is None or policy is None:
             return lacks(["what cpu_manager_state held"])
-        errors = policy.state_errors(pool, self.contents())
+        errors = state_errors(policy, pool, self.contents())
         said = next((error for error in errors if error in body.error), None)
         why = f"cpu_manager_state does not fit: {said or errors[0]}" if errors else "the file fits"
         expected = {"error": said or next(iter(errors), None)}
@@ -293,47 +331,6 @@ class CpuVerifier(CpuTable):
             why = "the checksum of cpu_manager_state is not that of its content"
             return same(True, why, rule=rule)
         return lacks(["what cpu_manager_state held"])
-
-
-def _choice(
-    body: CpusAllocated,
-    policy: CpuPolicy,
-    decided: list[CPUSet | str],
-    free: CPUSet,
-    out_of: str,
-    seqs: list[int],
-    unseen: str | None,
-) -> Judgement:
-    """Judge which of the free CPUs were taken.
-
-    Args:
-        decided: by each affinity that may be stored.
-        unseen: a container of the pod that may have taken some of them by no record.
-    """
-    given = parse(body.cpu_set)
-    count, chosen = given.bit_count(), given in decided
-    other = next((each for each in decided if each != given), given)
-    if other != given and (policy.exact or isinstance(other, str)):
-        nodes = ", ".join(map(str, body.numa_nodes or ()))
-        aligned = f", the affinity is NUMA node {nodes}" if nodes else ""
-        why = f"{out_of}{aligned}: {_instead(other)}, {policy.order}, and it got {text_of(given)}"
-        if chosen:
-            return open_to("the affinity of the container", denied=why, inputs=seqs)
-        if unseen is not None and given & ~free == 0:
-            return open_to(f"the CPUs of container {unseen}", denied=why, inputs=seqs)
-        cpus = None if isinstance(other, str) else text_of(other)
-        return same(False, why, expected={"cpu_set": cpus}, inputs=seqs)
-    only = free.bit_count() == count
-    choice = f"any {count} of them may be given"
-    if only:
-        choice = "no others were free"
-    elif policy.exact:
-        choice = f"they are the first {policy.order}"
-    why = f"it requests {_cpus(count)} in a Guaranteed pod, so it gets {text_of(given)} alone, "
-    why += f"{out_of}: {choice}"
-    ruling = Ruling(allowed=True, chosen=only or policy.exact, why=why, inputs=tuple(seqs),
-                    expected={"cpu_set": body.cpu_set, "requested": body.requested})  # fmt: skip
-    return judge([ruling])
 
 
 def _instead(decided: CPUSet | str) -> str:

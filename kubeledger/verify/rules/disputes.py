@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
 
-from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.kube.resources import name_key
 from kubeledger.kubelet.kube.statuses import ShownInstance, instances_in
 from kubeledger.model.bodies.eviction import PodPreempted
@@ -77,11 +75,9 @@ def report_disputes(context: VerifyContext) -> None:
 
 def _manifest_of(pods: PodRegister, listed: ListedPod) -> ListedPod | None:
     """A static pod is called by its manifest's name and its node's."""
-    with suppress(msgspec.ValidationError):
-        node = (listed.as_(Pod).spec.node_name or "").lower()
-        name = listed.name.removesuffix(f"-{node}")
-        return pods.manifest(listed.namespace, name) if node and name != listed.name else None
-    return None
+    node = "" if listed.pod is None else (listed.pod.spec.node_name or "").lower()
+    name = listed.name.removesuffix(f"-{node}")
+    return pods.manifest(listed.namespace, name) if node and name != listed.name else None
 
 
 def _differences(given: object, used: object, what: str = "") -> Iterator[tuple[str, str, str]]:
@@ -105,23 +101,8 @@ def _says(value: object) -> str:
     return "there" if isinstance(value, dict) else "missing" if value is None else str(value)
 
 
-# Facts from several sources: where two of them cannot both be right, both are shown.
-#
-# =========================  ==============================  ======================================
-# fact                       one source                      the others
-# =========================  ==============================  ======================================
-# refusal of a pod           the decision                    its lines, and its status in lists
-# victim of a preemption     the decision                    its lines: event, status, end; lists
-# probe that led to a kill   the decision                    the event of the kill
-# outcome of a resize        the reason of its event         the event's words
-# exit code of a container   the line of its end             its status in lists
-# start, end of a container  its line                        its status in lists
-# pod of a container's ID    the first line, or list         all others
-# containers of a pod        its lists                       the event of a kill
-# memory of the machine      the line about it               the first eviction signal after it
-# =========================  ==============================  ======================================
-#
-# No verdict rests on this. A line that is cut shows nothing here, nor does one that is lost.
+# Facts from several sources (docs/internals/verification.md has a table): where two of them cannot
+# both be right, both are shown. A line that is cut shows nothing here, nor does one that is lost.
 
 Parts = tuple[str | None, ...]
 """Parts of a fact; None for one that a source does not say."""
@@ -386,18 +367,15 @@ def _probe_of(parts: Mapping[str, str]) -> Parts:
 
 def _may_be_one(change: Parts, reading: Parts) -> bool:
     """Whether two accounts can be of one value, as far as both show it."""
-    return all(
-        one is None or other is None or _may_be_one_text(one, other)
-        for one, other in zip(change, reading, strict=True)
-    )
-
-
-def _may_be_one_text(one: str, other: str) -> bool:
-    one, other = ("".join(text.split(" ")) for text in (one, other))  # a terminal breaks lines
-    if not (is_plain(one) and is_plain(other)):
-        return True
-    short, long = sorted((one, other), key=len)
-    return one == other or (may_be_cut(short) and long.startswith(short))
+    for given in zip(change, reading, strict=True):
+        # A terminal breaks lines.
+        texts = ["".join(text.split(" ")) for text in given if text is not None]
+        if len(texts) < 2 or not all(map(is_plain, texts)):
+            continue
+        short, long = sorted(texts, key=len)
+        if short != long and not (may_be_cut(short) and long.startswith(short)):
+            return False
+    return True
 
 
 # What can never be is said as it is met; no decision is judged.
@@ -414,13 +392,11 @@ class SafetyVerifier(Verifier):
         return dict.fromkeys(TAKES, self._take)
 
     def _take(self, record: Record, body: Any, state: NodeState) -> None:  # noqa: ANN401 - any body
-        process, coverage = self.context.process, self.context.coverage
+        coverage = self.context.coverage
         for each in self._safety.take(record):
-            until_ns = min(record.ts_ns, coverage.last_line_ns)
-            since_ns = until_ns if process is None else process.started_ns
-            lost = since_ns < until_ns and coverage.missing(since_ns, until_ns) is not None
-            if each.invariant == "more_devices_than_exist" and lost:
-                continue  # a plugin may have registered others
+            since_ns, until_ns = each.lost_since_ns, min(each.ts_ns, coverage.last_line_ns)
+            if since_ns is not None and coverage.missing(since_ns, until_ns) is not None:
+                continue
             self.context.pending.add(
                 Violation(
                     ts_ns=each.ts_ns,

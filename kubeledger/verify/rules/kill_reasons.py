@@ -1,4 +1,4 @@
-"""Whether what leads to a kill of some reason was there, of a container or of a pod as a whole."""
+"""One kill of a container, and whether what leads to kills of its reason was there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from kubeledger.verify.belief import Judgement, lacks, open_to, same
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.container_specs import PodSpec, image_of
 from kubeledger.verify.evidence.history_entries import HistoryEntry
-from kubeledger.verify.evidence.pod_intervals import PodHistory
 from kubeledger.verify.rules.containers import key_for
 
 _STATIC: Final = ("file", "http")
@@ -23,10 +22,13 @@ TAKING_OVER_NS: Final = 20 * NS_PER_S
 """So long after its start a process is given the pods that were there before, and acts on them."""
 
 
-class Stops:
-    """What may stop the containers of a pod, as known before a record.
+class Kill:
+    """A kill, and what may stop the containers of its pod, as known before its record.
 
     Attributes:
+        name, reason: the container, and why it is killed; empty where that is not known.
+        pod, run: what is shown of its pod and of the instance; None where nothing is.
+        is_leaving: the pod was being deleted, or no source had it.
         added: a config source gave the pod to this process.
         victim, evicted, deleted, updated: seq of the first record of that since the pod came;
             None for none; ``updated_ns``: when the last update came.
@@ -38,8 +40,17 @@ class Stops:
             name came in its place), or nothing.
     """
 
-    def __init__(self, context: VerifyContext, pod: PodHistory | None, record: Record) -> None:
-        """``pod``: whose containers; None where nothing is shown of it."""
+    def __init__(
+        self, context: VerifyContext, record: Record, body: ContainerKilled, state: NodeState
+    ) -> None:
+        self.context, self.record, self.body = context, record, body
+        self.name, self.reason = body.container or "", body.reason or ""
+        self.key = key_for(state, body)
+        who = body.pod_uid, body.namespace, body.pod
+        self.pod = pod = context.timeline.pod(record.ts_ns, *who)
+        self.run = None if pod is None else pod.run(body.container_id)
+        known = state.lifecycle.pods.get(self.key)
+        self.is_leaving = known is not None and (known.deleting or known.removed)
         process = context.timeline.process(record.ts_ns)
         began_ns = 0 if process is None else process.started_ns
         calls = [] if pod is None else pod.calls
@@ -67,28 +78,62 @@ class Stops:
                 run.started_ns is not None and run.started_ns < stay[0].ts_ns for run in pod.runs
             )
             self.found = was_there and record.ts_ns < stay[0].ts_ns + TAKING_OVER_NS
-        self.manifest = _manifest(context, pod, earlier)
+        self.manifest = self._manifest_by(earlier)
 
     def other(self) -> str | None:
         """What does lead to kills of the pod's containers."""
         reasons = {"preempted": self.victim, "evicted": self.evicted, "pod_deleted": self.deleted}
         return next((reason for reason, seq in reasons.items() if seq is not None), None)
 
+    def _manifest_by(self, earlier: list[HistoryEntry]) -> Literal["", "removed", "changed"]:
+        removed = [entry for entry in earlier if entry.what == "remove" and entry.word in _STATIC]
+        if self.pod is None or not removed:
+            return ""
+        alike = self.context.timeline.named(self.pod.namespace, self.pod.name)
+        adds = (entry for each in alike for entry in each.calls if entry.what == "add")
+        replaced = any(removed[-1].is_before(entry) and entry.word in _STATIC for entry in adds)
+        return "changed" if replaced else "removed"
+
+    def is_inherited(self) -> bool:
+        """Whether the container may have been started by the process before."""
+        run, process = self.run, self.context.process
+        if process is None or not process.number:
+            return False
+        return run is None or (run.started_ns or 0) < process.started_ns + TAKING_OVER_NS
+
+    def unchanged(self) -> tuple[int, int] | None:
+        """The first list that shows the image with which it was started, and until when.
+
+        None where lists show another one, or none before the kill.
+        """
+        pod, run, body, process = self.pod, self.run, self.body, self.context.process
+        pods, ts_ns = self.context.pods, self.record.ts_ns
+        listed = pods.at(ts_ns, body.pod_uid, body.namespace, body.pod)
+        if pod is None or run is None or listed is None or pod.listed_alive_ns is None:
+            return None
+        (first_ns, last_ns), began_ns = pod.listed_alive_ns, run.started_ns or 0
+        inherited = process is None or began_ns < process.started_ns
+        # The process before may not have come to act on what it was sent.
+        if first_ns >= (began_ns if inherited else ts_ns - _LISTED_NS):
+            return None
+        versions = pods.versions(listed)
+        images = {image_of(version, self.name) for version in versions}
+        return (versions[0].seq, last_ns) if len(images) == 1 and None not in images else None
+
+    def others_ended(self, spec: PodSpec) -> bool:
+        """Whether it is a sidecar, and every container proper was seen to have ended."""
+        if self.pod is None or self.name not in spec.sidecars:
+            return False
+        runs_of = (self.pod.runs_of(container.name) for container in spec.spec.containers)
+        known = (
+            [run for run in runs if run.is_started(self.record) or run.has_ended(self.record)]
+            for runs in runs_of
+        )
+        return all(runs and runs[-1].has_ended(self.record) for runs in known)
+
 
 def _first(entries: list[HistoryEntry], *what: str) -> int | None:
     return next((entry.seq for entry in entries if entry.what in what), None)
-
-
-def _manifest(
-    context: VerifyContext, pod: PodHistory | None, earlier: list[HistoryEntry]
-) -> Literal["", "removed", "changed"]:
-    removed = [entry for entry in earlier if entry.what == "remove" and entry.word in _STATIC]
-    if pod is None or not removed:
-        return ""
-    alike = context.timeline.named(pod.namespace, pod.name)
-    adds = (entry for each in alike for entry in each.calls if entry.what == "add")
-    replaced = any(removed[-1].is_before(entry) and entry.word in _STATIC for entry in adds)
-    return "changed" if replaced else "removed"
 
 
 _ENDINGS: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
@@ -122,25 +167,17 @@ REASONS: Final = frozenset(
 """Reasons of which the kubelet's words are known."""
 
 
-def judge_stop(
-    context: VerifyContext,
-    record: Record,
-    body: ContainerKilled,
-    state: NodeState,
-    pod: PodHistory | None,
-    stops: Stops,
-    spec: PodSpec,
-) -> Judgement:
+def judge_stop(kill: Kill, spec: PodSpec) -> Judgement:
     """Whether what leads to a kill was there, where no probe does."""
-    name, reason = body.container or "", body.reason or ""
+    name, reason, record = kill.name, kill.reason, kill.record
     seq: int | None = None
     if reason == "preempted":
-        seq, why = stops.victim, "the pod was chosen to make room for a critical pod"
-        if seq is None and stops.preempting is not None:
+        seq, why = kill.victim, "the pod was chosen to make room for a critical pod"
+        if seq is None and kill.preempting is not None:
             why = "the pod was preempted for a critical pod, as its event says"
-            seq = stops.preempting
+            seq = kill.preempting
     elif reason == "evicted":
-        seq = stops.evicted or next(iter(stops.evictions), None)
+        seq = kill.evicted or next(iter(kill.evictions), None)
         why = "the eviction manager chose the pod"
     elif reason == "post_start_hook":
         entry = spec.container(name)
@@ -148,26 +185,24 @@ def judge_stop(
             return same(False, f"container {name} has no post-start hook")
         seq, why = spec.seq, f"the post-start hook of container {name} failed"
     elif reason in _UPDATES:
-        seq, why = stops.updated, _UPDATES[reason].format(name)
-        if reason == "spec_changed" and (alike := _unchanged(context, record, body, pod)):
+        seq, why = kill.updated, _UPDATES[reason].format(name)
+        if reason == "spec_changed" and (alike := kill.unchanged()):
             list_seq, until_ns = alike
             if until_ns > record.ts_ns:
                 said = f"lists before and after show container {name} with one image"
                 return same(False, said, inputs=[list_seq])
-            if until_ns > stops.updated_ns + _LISTED_NS:
+            if until_ns > kill.updated_ns + _LISTED_NS:
                 return lacks(["an update that changed the definition"])
-        if seq is None and _is_inherited(context, body, pod):
+        if seq is None and kill.is_inherited():
             seq = spec.seq  # it may have changed while no kubelet ran
     elif reason in _ENDINGS:
         meant, why = _ENDINGS[reason]
-        seq = None if stops.ending is None or stops.ending.word not in meant else stops.ending.seq
+        seq = None if kill.ending is None or kill.ending.word not in meant else kill.ending.seq
         if reason == "pod_deleted":
-            known = state.lifecycle.pods.get(key_for(state, body))
-            leaving = known is not None and (known.deleting or known.removed)
-            seq = stops.deleted or seq or (spec.seq if leaving else None)
-            why = f"the static pod's manifest was {stops.manifest}" if stops.manifest else why
-        elif seq is None and stops.ending is None:
-            if reason != "pod_ended" or not _others_ended(pod, spec, name, record):
+            seq = kill.deleted or seq or (spec.seq if kill.is_leaving else None)
+            why = f"the static pod's manifest was {kill.manifest}" if kill.manifest else why
+        elif seq is None and kill.ending is None:
+            if reason != "pod_ended" or not kill.others_ended(spec):
                 return lacks([f"the records that show that {why}"])
             seq = spec.seq
     elif reason == _SANDBOX:
@@ -176,80 +211,32 @@ def judge_stop(
         return same(False, f"{reason} is not a reason for a kill")
     if seq is not None:
         return same(True, why, inputs=[seq])
-    if not stops.added or reason in _UPDATES:
+    if not kill.added or reason in _UPDATES:
         return lacks([f"the records that show that {why}"])
-    if reason == "pod_deleted" and stops.found:
+    if reason == "pod_deleted" and kill.found:
         return lacks(["whether the pod was being deleted when this process found it"])
-    if reason == "pod_deleted" and pod is not None and stops.other() is None:
-        until_ns = record.ts_ns + (body.grace_period_s or 0) * NS_PER_S + _REMOVED_NS
-        later = (call for call in pod.calls if record.ts_ns < call.ts_ns <= until_ns)
+    if reason == "pod_deleted" and kill.pod is not None and kill.other() is None:
+        until_ns = record.ts_ns + (kill.body.grace_period_s or 0) * NS_PER_S + _REMOVED_NS
+        later = (call for call in kill.pod.calls if record.ts_ns < call.ts_ns <= until_ns)
         if any(call.what == "remove" for call in later):
             return open_to("the line with which the pod was deleted", denied=f"{why}, by no record")
     return same(False, f"no record shows that {why}")
 
 
-def _is_inherited(context: VerifyContext, body: ContainerKilled, pod: PodHistory | None) -> bool:
-    """Whether a container may have been started by the process before."""
-    run, process = None if pod is None else pod.run(body.container_id), context.process
-    if process is None or not process.number:
-        return False
-    return run is None or (run.started_ns or 0) < process.started_ns + TAKING_OVER_NS
-
-
-def _unchanged(
-    context: VerifyContext, record: Record, body: ContainerKilled, pod: PodHistory | None
-) -> tuple[int, int] | None:
-    """The first list that shows the image with which a container was started, and until when.
-
-    None where lists show another one, or none before the kill.
-    """
-    run = None if pod is None else pod.run(body.container_id)
-    listed = context.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-    if pod is None or run is None or listed is None or pod.listed_alive_ns is None:
-        return None
-    (first_ns, last_ns), process, began_ns = pod.listed_alive_ns, context.process, run.started_ns
-    inherited = process is None or (began_ns or 0) < process.started_ns
-    # The process before may not have come to act on what it was sent.
-    if first_ns >= ((began_ns or 0) if inherited else record.ts_ns - _LISTED_NS):
-        return None
-    versions = context.pods.versions(listed)
-    images = {image_of(version, body.container or "") for version in versions}
-    return (versions[0].seq, last_ns) if len(images) == 1 and None not in images else None
-
-
-def _others_ended(pod: PodHistory | None, spec: PodSpec, sidecar: str, record: Record) -> bool:
-    """Whether every container of a pod that is not a sidecar was seen to have ended."""
-    if pod is None or sidecar not in spec.sidecars:
-        return False
-    for container in spec.spec.containers:
-        runs = pod.runs_of(container.name)
-        known = [run for run in runs if run.is_started(record) or run.has_ended(record)]
-        if not known or not known[-1].has_ended(record):
-            return False
-    return True
-
-
-def judge_probe(
-    context: VerifyContext,
-    record: Record,
-    body: ContainerKilled,
-    state: NodeState,
-    failure: Record | None,
-    spec: PodSpec,
-) -> Judgement:
+def judge_probe(kill: Kill, failure: Record | None, spec: PodSpec) -> Judgement:
     """Whether the probe that a kill names had failed.
 
     ``failure``: the change of its cached result, where one is shown of this container.
     """
-    name, probe_type = body.container or "", PROBE_OF_KILL[body.reason]
-    probe = f"the {probe_type} probe of container {name}"
+    probe_type = PROBE_OF_KILL[kill.reason]
+    probe = f"the {probe_type} probe of container {kill.name}"
     if failure is not None:
         return same(True, f"{probe} failed at {format_ts(failure.ts_ns)}", inputs=[failure.seq])
-    entry = spec.container(name)
+    entry = spec.container(kill.name)
     if entry is None or entry.probe(probe_type) is None:
-        return same(False, f"container {name} has no {probe_type} probe")
-    key = key_for(state, body)
-    cached = context.cached_results.cached(key, name, probe_type, record.ts_ns)
+        return same(False, f"container {kill.name} has no {probe_type} probe")
+    results = kill.context.cached_results
+    cached = results.cached(kill.key, kill.name, probe_type, kill.record.ts_ns)
     if cached is None:
         return lacks([f"the results of the {probe_type} probe before the kill"])
     if cached.may_be == {"failure"}:

@@ -42,14 +42,8 @@ from kubeledger.verify.context import Prescan, See, VerifyContext
 from kubeledger.verify.debts import Debt
 from kubeledger.verify.evidence.container_specs import PodSpec, specs_of
 from kubeledger.verify.evidence.pod_intervals import PodHistory
-from kubeledger.verify.rules.containers import (
-    Causes,
-    OfContainer,
-    lived_until,
-    ran_until,
-    subject_of,
-)
-from kubeledger.verify.rules.kill_reasons import REASONS, Stops, judge_probe, judge_stop
+from kubeledger.verify.rules.containers import Causes, lived_until, ran_until, subject_of
+from kubeledger.verify.rules.kill_reasons import REASONS, Kill, judge_probe, judge_stop
 
 _OF_POD: Final = frozenset(
     {"preempted", "evicted", "pod_deleted", "pod_ended", "deadline_exceeded", "node_shutdown"}
@@ -88,47 +82,39 @@ def kill_words(profile: KubeletProfile, spec: PodSpec, container: str, reason: s
     return f"Stopping container {container}" if kill is None else kill.message
 
 
-def judge_grace(
-    context: VerifyContext,
-    spec: PodSpec,
-    body: ContainerKilled,
-    stops: Stops,
-    evicted_softly: bool | None,
-) -> Judgement:
+def judge_grace(kill: Kill, spec: PodSpec, evicted_softly: bool | None) -> Judgement:
     """Judge the grace period of a kill of which the reason is known.
 
     ``evicted_softly``: the pod was evicted for a soft threshold; None: not known.
 
     Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_container.go killContainer
     """
-    assert context.profile is not None
-    facts = context.profile.lifecycle
-    takes_time = _takes_time(facts, spec, body)
-    given_s = None if stops.ending is None else stops.ending.number
-    if body.reason == "evicted" and (evicted_softly is not None or given_s is None):
-        return _evicted(context, spec, body, takes_time, evicted_softly)
+    assert kill.context.profile is not None
+    facts, body, reason = kill.context.profile.lifecycle, kill.body, kill.reason
+    takes_time = _takes_time(facts, spec, kill)
+    given_s = None if kill.ending is None else kill.ending.number
+    if reason == "evicted" and (evicted_softly is not None or given_s is None):
+        return _evicted(kill, spec, takes_time, evicted_softly)
     own_s = container_grace_s(facts, spec.grace_s, None)
-    if given_s is not None and body.reason in _OF_POD:
+    if given_s is not None and reason in _OF_POD:
         exact = overridden_grace_s(facts, given_s, spec.grace_s)
         why = f"given {given_s} s to the pod; container minimum {MINIMUM_GRACE_S} s"
-        own = spec.grace_s if body.reason == "preempted" and stops.deleted is None else None
+        own = spec.grace_s if reason == "preempted" and kill.deleted is None else None
         if own is not None and max(own, 1) != max(given_s, 1):
             why = f"a pod that is preempted gets its own {own} s, and was given {given_s} s"
             return same(False, why)
         return judge([_ruling(body, exact, why, takes_time)])
-    if body.reason == "orphaned":
+    if reason == "orphaned":
         exact = overridden_grace_s(facts, _ORPHAN_S, spec.grace_s)
         why = f"a pod without source gets {_ORPHAN_S} s, and a container {exact} s"
         return judge([_ruling(body, exact, why, takes_time, also=own_s)])
-    exact, why = _by_spec(context, facts, spec, body)
+    exact, why = _by_spec(kill, facts, spec)
     # A failed probe of the last container of a pod that is not restarted stops the pod.
     stops_pod = body.message is not None and "will be restarted" not in body.message
-    rulings = [_ruling(body, exact, why, takes_time, also=own_s if stops_pod else exact)]
-    missing = _DELETED_WITH if stops.deleted is not None and not spec.is_static else None
-    missing = missing if stops.added else _TAKEN_OVER
-    if missing is not None and not rulings[0].allowed:
-        rulings.append(Ruling(allowed=True, why="", assumes=(missing,)))
-    return judge(rulings)
+    ruling = _ruling(body, exact, why, takes_time, also=own_s if stops_pod else exact)
+    missing = [_DELETED_WITH] if kill.deleted is not None and not spec.is_static else []
+    missing = missing if kill.added else [_TAKEN_OVER]
+    return judge([ruling], unknown=() if ruling.allowed else missing)
 
 
 def _ruling(
@@ -148,19 +134,17 @@ def _ruling(
     )
 
 
-def _by_spec(
-    context: VerifyContext, facts: LifecycleFacts, spec: PodSpec, body: ContainerKilled
-) -> tuple[int, str]:
+def _by_spec(kill: Kill, facts: LifecycleFacts, spec: PodSpec) -> tuple[int, str]:
     """By the pod's grace period, or the one of the probe that failed."""
-    entry, probe_type = spec.container(body.container or ""), PROBE_OF_KILL.get(body.reason)
+    entry, probe_type = spec.container(kill.name), PROBE_OF_KILL.get(kill.reason)
     probe = None if entry is None or probe_type is None else entry.probe(probe_type)
     own = None if probe is None else probe.termination_grace_period_seconds
     source = f"configured {spec.grace_s} s; kubelet minimum {MINIMUM_GRACE_S} s"
     if spec.grace_s is None:
         source = "the pod's spec has no terminationGracePeriodSeconds"
-    if body.reason in ("preempted", "pod_deleted") and facts.pod_worker_gives_grace:
+    if kill.reason in ("preempted", "pod_deleted") and facts.pod_worker_gives_grace:
         return overridden_grace_s(facts, None, spec.grace_s), source
-    gates = context.settings.get("featureGates")
+    gates = kill.context.settings.get("featureGates")
     gate_is_on = isinstance(gates, dict) and gates.get("ProbeTerminationGracePeriod") is True
     exact = container_grace_s(facts, spec.grace_s, own, gate_is_on=gate_is_on)
     if own is not None and exact != container_grace_s(facts, spec.grace_s, None):
@@ -168,24 +152,18 @@ def _by_spec(
     return exact, source
 
 
-def _takes_time(facts: LifecycleFacts, spec: PodSpec, body: ContainerKilled) -> bool:
+def _takes_time(facts: LifecycleFacts, spec: PodSpec, kill: Kill) -> bool:
     """Whether something runs, or is waited for, before the container is told to end."""
-    entry = spec.container(body.container or "")
+    entry = spec.container(kill.name)
     if entry is not None and entry.has_pre_stop:
         return True
-    stops_pod = body.reason in _OF_POD
-    return stops_pod and facts.sidecars_end_in_order and bool(spec.sidecars)
+    return kill.reason in _OF_POD and facts.sidecars_end_in_order and bool(spec.sidecars)
 
 
-def _evicted(
-    context: VerifyContext,
-    spec: PodSpec,
-    body: ContainerKilled,
-    takes_time: bool,
-    is_soft: bool | None,
-) -> Judgement:
+def _evicted(kill: Kill, spec: PodSpec, takes_time: bool, is_soft: bool | None) -> Judgement:
     """A hard eviction gives no time of its own, a soft one up to a maximum."""
-    profile, maximum_s = context.profile, context.settings.get("evictionMaxPodGracePeriod")
+    profile = kill.context.profile
+    maximum_s = kill.context.settings.get("evictionMaxPodGracePeriod")
     assert profile is not None
 
     def given(maximum_s: int, why: str, *, hard: bool, assumes: tuple[str, ...] = ()) -> Ruling:
@@ -193,13 +171,13 @@ def _evicted(
             profile.eviction, hard=hard, maximum_s=maximum_s, pod_grace_s=spec.grace_s
         )
         exact = overridden_grace_s(profile.lifecycle, asked_s, spec.grace_s)
-        return replace(_ruling(body, exact, why, takes_time), assumes=assumes)
+        return replace(_ruling(kill.body, exact, why, takes_time), assumes=assumes)
 
     hard = given(0, "a hard eviction", hard=True)
     if is_soft is False:
         return judge([hard])
     if not isinstance(maximum_s, int):
-        return judge([hard, Ruling(allowed=True, why="", assumes=("evictionMaxPodGracePeriod",))])
+        return judge([hard], unknown=["evictionMaxPodGracePeriod"])
     why = f"a soft eviction within evictionMaxPodGracePeriod {maximum_s}"
     soft = given(maximum_s, why, hard=False, assumes=() if is_soft else (_SOFT,))
     return judge([soft] if is_soft else [hard, soft])
@@ -241,16 +219,14 @@ class KillVerifier(RuleVerifier):
             ContainerKilled: self._killed,
         }
 
-    def _pod(self, record: Record, body: OfContainer) -> PodHistory | None:
-        return self.context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-
     # -- probes that fail --------------------------------------------------------------------
 
     def _transitioned(self, record: Record, body: ProbeTransitioned, state: NodeState) -> None:
         """A probe's cached result changed; readiness kills nothing."""
         self._names.see(record, body)
-        pod = None if body.probe_type == "readiness" else self._pod(record, body)
-        if pod is None:
+        who = body.pod_uid, body.namespace, body.pod
+        pod = self.context.timeline.pod(record.ts_ns, *who)
+        if pod is None or body.probe_type == "readiness":
             return
         name = pod.key, body.container, body.probe_type
         if body.to_result != "failure":
@@ -259,16 +235,15 @@ class KillVerifier(RuleVerifier):
         self._failures[name] = record
         self._owe(record, body, pod)
 
-    def _failure(
-        self, record: Record, pod: PodHistory | None, container: str, probe_type: ProbeType
-    ) -> Record | None:
+    def _failure(self, kill: Kill, probe_type: ProbeType) -> Record | None:
         """The change that says that the probe of the container that runs failed."""
+        record, pod = kill.record, kill.pod
         process = self.context.timeline.process(record.ts_ns)
-        failure = None if pod is None else self._failures.get((pod.key, container, probe_type))
+        failure = None if pod is None else self._failures.get((pod.key, kill.name, probe_type))
         if pod is None or failure is None or (process and failure.ts_ns < process.started_ns):
             return None
         assert isinstance(failure.body, ProbeTransitioned)
-        runs, own = pod.runs_of(container), failure.body.container_id
+        runs, own = pod.runs_of(kill.name), failure.body.container_id
         since = [run for run in runs if run.is_started(record) and not run.is_started(failure)]
         return failure if all(run.container_id == own for run in since) else None
 
@@ -302,7 +277,8 @@ class KillVerifier(RuleVerifier):
     # -- kills -------------------------------------------------------------------------------
 
     def _killed(self, record: Record, body: ContainerKilled, state: NodeState) -> None:
-        wrong = self._misnamed(record, body) or self._misplaced(record, body)
+        kill = Kill(self.context, record, body, state)
+        wrong = self._misnamed(kill) or self._misplaced(kill)
         specs = specs_of(self.context.pods, record.ts_ns, body.pod_uid, body.namespace, body.pod)
         missing = self._missing(body, specs)
         if wrong is not None:
@@ -310,7 +286,7 @@ class KillVerifier(RuleVerifier):
         elif missing is not None or isinstance(specs, str):
             self.lacking(record, subject_of(body), [missing or "the pod's spec"])
         else:
-            worlds = [self._judge(record, body, state, spec) for spec in specs]
+            worlds = [self._judge(kill, spec) for spec in specs]
             self._finish(record, body, _over(worlds, specs))
 
     def _finish(self, record: Record, body: ContainerKilled, judgement: Judgement) -> None:
@@ -332,10 +308,10 @@ class KillVerifier(RuleVerifier):
             return "the time that the shutdown manager would have given"
         return None
 
-    def _misnamed(self, record: Record, body: ContainerKilled) -> Judgement | None:
+    def _misnamed(self, kill: Kill) -> Judgement | None:
         """The judgement of a kill of another container than what led to it, or than ran."""
-        pod = self._pod(record, body)
-        runs = [] if pod is None else pod.runs_of(body.container)
+        record, body = kill.record, kill.body
+        runs = [] if kill.pod is None else kill.pod.runs_of(body.container)
         own = (run for run in runs if run.container_id == body.container_id)
         observed = any(run.is_started(record) or run.is_dead(record) for run in own)
         if self.context.instances.knows(body.container_id, subject_of(body)) or (
@@ -356,76 +332,70 @@ class KillVerifier(RuleVerifier):
             return open_to(end, denied=why, inputs=inputs)
         return same(False, why, expected={"container_id": ran.container_id}, inputs=inputs)
 
-    def _misplaced(self, record: Record, body: ContainerKilled) -> Judgement | None:
+    def _misplaced(self, kill: Kill) -> Judgement | None:
         """The judgement of a kill of what was started later, or is not killed by it."""
-        shown, grace_s = self.context.instances.instance(body.container_id), body.grace_period_s
-        what, ran, pod = f"container {(body.container_id or '')[:12]}", (0, 0), None
-        if shown is not None:
+        record, body, ran = kill.record, kill.body, (0, 0)
+        what = f"container {(body.container_id or '')[:12]}"
+        if (shown := self.context.instances.instance(body.container_id)) is not None:
             if shown.began_ns is not None and shown.began_ns > record.ts_ns + NS_PER_S:
                 why = f"{what} was started at {format_ts(shown.began_ns)}, after that"
                 return same(False, why, inputs=[shown.seq])
             ran = lived_until(self.context, shown), shown.lived[1]
-        over_ns = record.ts_ns + (grace_s or 0) * NS_PER_S + _TAKES_NS
-        if ran[0] <= over_ns and (pod := self._pod(record, body)) is not None:
-            run = pod.run(body.container_id)
-            ran = (0, 0) if run is None else ran_until(self.context, run, over_ns)
-        if grace_s is None or ran[0] <= over_ns:
+        over_ns = record.ts_ns + (body.grace_period_s or 0) * NS_PER_S + _TAKES_NS
+        if ran[0] <= over_ns and kill.pod is not None:
+            ran = ran_until(self.context, kill.run, over_ns) if kill.run else (0, 0)
+        if body.grace_period_s is None or ran[0] <= over_ns:
             return None
         if self.context.times.kills(body.container_id, record.ts_ns, ran[0]):
             return None
         why = f"{what} ran until {format_ts(ran[0])} at least, and was not killed again"
         return same(False, why, inputs=[ran[1]])
 
-    def _judge(
-        self, record: Record, body: ContainerKilled, state: NodeState, spec: PodSpec
-    ) -> Judgement:
+    def _judge(self, kill: Kill, spec: PodSpec) -> Judgement:
         """In the world in which the spec is this one."""
-        name, reason, profile = body.container or "", body.reason or "", self.context.profile
+        name, reason, profile = kill.name, kill.reason, self.context.profile
         assert profile is not None
         if spec.container(name) is None:
             return same(False, f"the pod's spec has no container {name}", certain=True)
-        pod = self._pod(record, body)
-        stops = Stops(self.context, pod, record)
-        failed = {why: self._failure(record, pod, name, of) for why, of in PROBE_OF_KILL.items()}
-        other = next((why for why, failure in failed.items() if failure), None) or stops.other()
-        words = kill_words(profile, spec, name, reason) if reason in REASONS else body.message
-        if body.message not in (None, words):
+        failed = {why: self._failure(kill, of) for why, of in PROBE_OF_KILL.items()}
+        other = next((why for why, failure in failed.items() if failure), None) or kill.other()
+        said = kill.body.message
+        words = kill_words(profile, spec, name, reason) if reason in REASONS else said
+        if said not in (None, words):
             why = f"for {reason} the kubelet writes {words!r}"
             fields: dict[str, Any] = {"message": words}
-            if other is not None and kill_words(profile, spec, name, other) == body.message:
+            if other is not None and kill_words(profile, spec, name, other) == said:
                 fields = {"reason": other}
             return same(False, why, expected=fields, inputs=[spec.seq], certain=True)
         if reason in PROBE_OF_KILL:
-            cause = judge_probe(self.context, record, body, state, failed[reason], spec)
+            cause = judge_probe(kill, failed[reason], spec)
         else:
-            cause = judge_stop(self.context, record, body, state, pod, stops, spec)
+            cause = judge_stop(kill, spec)
         if cause.verdict == "impossible":
             expected = {"reason": other} if other not in (None, reason) else None
             return same(False, cause.why, expected=expected, inputs=[spec.seq, *cause.inputs])
         if cause.verdict == "unverifiable":
             return cause
-        grace = judge_grace(self.context, spec, body, stops, self._evicted_softly(stops))
-        judged = all_of([cause, *self._ended_before(record, body, pod), grace])
+        grace = judge_grace(kill, spec, self._evicted_softly(kill))
+        judged = all_of([cause, *self._ended_before(kill), grace])
         inputs = (spec.seq, *judged.inputs)
         if judged.verdict not in ("match", "admissible"):
             return replace(judged, inputs=inputs)
-        reported = {"reason": reason} | ({} if body.message is None else {"message": words})
+        reported = {"reason": reason} | ({} if said is None else {"message": words})
         why, expected = f"{cause.why}, so it was killed{grace.why}", grace.expected or {}
         return replace(judged, why=why, expected=reported | expected, inputs=inputs)
 
-    def _evicted_softly(self, stops: Stops) -> bool | None:
+    def _evicted_softly(self, kill: Kill) -> bool | None:
         """Whether a pod was evicted for a soft threshold; None: not known, or for several."""
-        kinds = {self._thresholds.get(seq) for seq in stops.evictions} or {None}
+        kinds = {self._thresholds.get(seq) for seq in kill.evictions} or {None}
         return None if None in kinds or {"soft"} < kinds else kinds == {"soft"}
 
-    def _ended_before(
-        self, record: Record, body: ContainerKilled, pod: PodHistory | None
-    ) -> Sequence[Judgement]:
+    def _ended_before(self, kill: Kill) -> Sequence[Judgement]:
         """What is known to have ended is not killed, but what ran when the pod's kill began is.
 
         Since 1.29 a sidecar's turn comes when the others are down; none when the pod is over.
         """
-        run = None if pod is None else pod.run(body.container_id)
+        record, body, run = kill.record, kill.body, kill.run
         if run is None or run.died_ns is None or not run.is_dead(record):
             return []
         if record.ts_ns - run.died_ns < _ENDED_BEFORE_NS:

@@ -8,7 +8,7 @@ container's when the next container starts. Sizes are shown by the state file af
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from typing import Any, Final
 
@@ -27,10 +27,17 @@ from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, s
 from kubeledger.verify.evidence.pod_objects import Spec
 from kubeledger.verify.rules.activity import came_back, is_active
 from kubeledger.verify.rules.assignments import Holder
-from kubeledger.verify.rules.memory_table import Blocks, MemoryTableVerifier, reserves_of, sizes
+from kubeledger.verify.rules.memory_table import (
+    Blocks,
+    Given,
+    MemoryTableVerifier,
+    reserves_of,
+    sizes,
+)
 
 _FILE: Final = "pkg/kubelet/cm/memorymanager/"
 _DIFFERENT: Final = "the expected machine state is different from the real one"
+_GETS: Final = "by its affinity and what is free it gets memory of NUMA node "
 _NONE_FITS: Final = "no NUMA nodes with enough memory is available"
 
 
@@ -94,19 +101,13 @@ class MemoryVerifier(MemoryTableVerifier):
         return judge([ruling])
 
     def _judge_another(
-        self,
-        record: Record,
-        body: MemoryAllocated,
-        holder: Holder,
-        instead: tuple[int, ...] | str,
-        seqs: Sequence[int],
+        self, record: Record, body: MemoryAllocated, holder: Holder, instead: Given, seqs: list[int]
     ) -> Judgement:
         """Judge a grant where the policy gives memory of other NUMA nodes, or refuses."""
         blocks, why = None, f"it is to be refused: {instead}"
         if isinstance(instead, tuple):
-            blocks = _plain(body, instead)
-            why = "by its affinity and what is free it gets memory of NUMA node "
-            why += f"{_list(instead)}, not {_list(_nodes_of(body))}"
+            blocks, why = _plain(body, instead), f"{_GETS}{_list(instead)}, not "
+            why += _list(_nodes_of(body))
         if not self.is_sure(holder, record.ts_ns):
             return open_to("what other containers had", denied=why, inputs=seqs)
         return same(False, why, expected={"blocks": blocks}, inputs=seqs)
@@ -141,36 +142,30 @@ class MemoryVerifier(MemoryTableVerifier):
         others = [block for blocks in held for block in blocks]
         for block in body.blocks or ():
             group = set(block.numa_nodes)
-            sizes = [self._allocatable(str(node), block.type) for node in sorted(group)]
-            if any(size is None or size < 0 for size in sizes):
+            nodes = (self.nodes.get(str(node)) for node in group)
+            tables = [None if node is None else node.memory.get(block.type) for node in nodes]
+            if any(table is None or table.allocatable_bytes < 0 for table in tables):
                 continue
             own = (other for other in others if other.type == block.type)
             inside = (other.size_bytes for other in own if set(other.numa_nodes) <= group)
             given = block.size_bytes + sum(inside)
-            allocatable = sum(filter(None, sizes))
+            allocatable = sum(table.allocatable_bytes for table in tables if table is not None)
             if given > allocatable:
                 has = f"NUMA node {_list(group)} has {allocatable} bytes of {block.type} to give"
                 return f"{has}, and with this {given} would be given"
         return ""
 
-    def _allocatable(self, node: str, memory_type: str) -> int | None:
-        table = self.nodes[node].memory.get(memory_type) if node in self.nodes else None
-        return None if table is None else table.allocatable_bytes
-
     def _judge_release(
         self, record: Record, body: MemoryReleased, holder: Holder, state: NodeState
     ) -> Judgement:
         held, specs = self.held.get(holder), self.specs(record)
-        if held is not None and any(map(self._is_past_init, specs)):
+        keeps = self.facts.sidecars_keep_resources
+        if held is not None and any(s.is_init and not (s.is_sidecar and keeps) for s in specs):
             why = "the pod's next container starts, so this init container is done"
             if is_active(state, self.context.pods, holder[0])[0] is not False:
                 rule = f"{_FILE}memory_manager.go AddContainer"
                 return same(True, why, inputs=[held.seq], rule=rule)
         return self.given_back(record, holder, state, asks=not specs or any(map(self.gets, specs)))
-
-    def _is_past_init(self, spec: Spec) -> bool:
-        """An init container that is no sidecar, or was none for this version."""
-        return spec.is_init and not (spec.is_sidecar and self.facts.sidecars_keep_resources)
 
     def _judge_shortage(
         self, record: Record, body: MemoryAllocationFailed, holder: Holder, state: NodeState
@@ -182,8 +177,7 @@ class MemoryVerifier(MemoryTableVerifier):
                 why = f"by its affinity and what is free it is refused: {body.error}"
                 return same(True, why, inputs=self.seqs)
             if isinstance(instead, tuple) and self.is_sure(holder, record.ts_ns):
-                why = "by its affinity and what is free it gets memory of NUMA node "
-                return same(False, f"{why}{_list(instead)}", inputs=self.seqs)
+                return same(False, f"{_GETS}{_list(instead)}", inputs=self.seqs)
         specs, tables = self.specs(record), [node.memory for node in self.nodes.values()]
         held = [has.value for has in self.held.values()]
         # A reserve above the total leaves nearly 2^64 bytes by the kubelet's unsigned numbers.

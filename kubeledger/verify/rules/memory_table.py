@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from itertools import takewhile
 from typing import ClassVar, Final
 
@@ -16,8 +17,7 @@ from kubeledger.kubelet.memorymanager.checkpoint import machine_of, recorded_sta
 from kubeledger.kubelet.memorymanager.hints import RequestedMemory
 from kubeledger.kubelet.memorymanager.machine import MEMORY, KubeletPanicError, State
 from kubeledger.kubelet.memorymanager.memory_manager import Manager
-from kubeledger.kubelet.profile.resolve import KubeletProfile
-from kubeledger.kubelet.topologymanager.policy import Hints, TopologyHint, mask_of
+from kubeledger.kubelet.topologymanager.policy import TopologyHint, mask_of
 from kubeledger.kubelet.topologymanager.scope import NO_AFFINITY
 from kubeledger.model.bodies.resourcemanagers import (
     HintsGenerated,
@@ -28,7 +28,6 @@ from kubeledger.model.bodies.resourcemanagers import (
     MemoryManagerStateRead,
     MemoryReleased,
     MemoryStateRefused,
-    MemoryTable,
     NUMANodeMemory,
 )
 from kubeledger.model.errors import BadInputError
@@ -38,7 +37,7 @@ from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.machine import masks_of
 from kubeledger.verify.evidence.pod_objects import Spec, specs_in
 from kubeledger.verify.rules.assignments import AssignmentVerifier, Holder, OwnHints
-from kubeledger.verify.rules.devices.model import nodes_text
+from kubeledger.verify.rules.devices.worlds import nodes_text
 from kubeledger.verify.variant import RECORDED
 
 Blocks = tuple[MemoryBlock, ...]
@@ -69,114 +68,42 @@ def with_reserves(
     machine: Mapping[str, NUMANodeMemory], reserves: Reserves
 ) -> dict[str, NUMANodeMemory]:
     """The NUMA nodes if the kubelet kept as much of each as this; what containers have stays."""
-    return {
-        node: replace(
-            state,
-            memory={
-                name: _with_reserve(table, reserves.get((int(node), name), 0))
-                for name, table in state.memory.items()
-            },
-        )
-        for node, state in machine.items()
-    }
+    found = dict(machine)
+    for node, state in machine.items():
+        tables = dict(state.memory)
+        for name, table in state.memory.items():
+            reserved_bytes = reserves.get((int(node), name), 0)
+            more = table.system_reserved_bytes - reserved_bytes
+            tables[name] = replace(
+                table,
+                system_reserved_bytes=reserved_bytes,
+                allocatable_bytes=table.allocatable_bytes + more,
+                free_bytes=table.free_bytes + more,
+            )
+        found[node] = replace(state, memory=tables)
+    return found
 
 
-def _with_reserve(table: MemoryTable, reserved_bytes: int) -> MemoryTable:
-    more = table.system_reserved_bytes - reserved_bytes
-    return replace(
-        table,
-        system_reserved_bytes=reserved_bytes,
-        allocatable_bytes=table.allocatable_bytes + more,
-        free_bytes=table.free_bytes + more,
-    )
+Given = tuple[int, ...] | str
+"""NUMA nodes of which a container gets memory, or why it gets none."""
 
 
-# The static memory manager of a kubelet process, followed from record to record.
-#
-# Its machine is that of a state file, or, where there was none, of the first one that is read: what
-# is there, reserved and allocatable stays as long as the process runs.
-
-
-class FollowedMemory:
-    """What the manager holds, as long as every record fits it; nothing is known otherwise."""
-
-    def __init__(self) -> None:
-        self._manager: Manager | None = None
-
-    @property
-    def is_known(self) -> bool:
-        return self._manager is not None
-
-    def forget(self) -> None:
-        self._manager = None
-
-    def restart(self) -> None:
-        """A new process has what the file keeps, and not what init containers left to reuse."""
-        if self._manager is not None:
-            self._manager.policy.reusable.clear()
-
-    def begin(self, profile: KubeletProfile, nodes: Mapping[str, NUMANodeMemory]) -> None:
-        """Nobody has anything of these nodes."""
-        self._manager = Manager(profile)
-        self._manager.state = State(machine=machine_of(nodes, empty=True))
-
-    def adopt(self, profile: KubeletProfile, body: MemoryManagerStateRead) -> None:
-        """The manager holds what a state file shows."""
-        reusable = {} if self._manager is None else self._manager.policy.reusable
-        self._manager = Manager(profile)
-        self._manager.state = recorded_state(body)
-        self._manager.policy.reusable = reusable
-
-    def would_give(
-        self, pod: Pod, container: Container, affinity: TopologyHint
-    ) -> tuple[int, ...] | str:
-        """NUMA nodes of which a container would get memory, or why it would get none."""
-        assert self._manager is not None  # is_known
-        return _given(self._manager.copy(), pod, container, affinity)
-
-    def hints(self, pod: Pod, container: Container | None) -> Mapping[str, Hints] | None:
-        """Hints for a container, or for a pod as a whole; None where the kubelet crashes."""
-        assert self._manager is not None  # is_known
-        policy, state = self._manager.policy, self._manager.state
-        try:
-            if container is None:
-                return policy.get_pod_topology_hints(state, pod) or {}
-            return policy.get_topology_hints(state, pod, container) or {}
-        except KubeletPanicError:
-            return None
-
-    def give(self, pod: Pod, container: Container, nodes: frozenset[int]) -> None:
-        if self._manager is not None:
-            affinity = TopologyHint(mask_of(nodes), preferred=False)
-            if _given(self._manager, pod, container, affinity) != tuple(sorted(nodes)):
-                self.forget()
-
-    def take_back(self, pod: str, container: str) -> None:
-        if self._manager is not None:
-            try:
-                self._manager.policy.remove_container(self._manager.state, pod, container)
-            except KubeletPanicError:
-                self.forget()
-
-
-def _given(
-    manager: Manager, pod: Pod, container: Container, affinity: TopologyHint
-) -> tuple[int, ...] | str:
+def _given(manager: Manager, spec: Spec, affinity: TopologyHint) -> Given:
     try:
-        manager.policy.allocate(manager.state, pod, container, affinity)
+        manager.policy.allocate(manager.state, spec.pod, spec.container, affinity)
     except AllocationError as error:
         return str(error)
     except KubeletPanicError as error:
         return f"the kubelet crashes: {error}"
-    uid, name = pod.metadata.uid or "", container.name or ""
-    return tuple(manager.get_memory_numa_nodes(uid, name) or ())
+    return tuple(manager.get_memory_numa_nodes(spec.pod.metadata.uid or "", spec.name) or ())
 
 
 class MemoryTableVerifier(AssignmentVerifier[Blocks]):
     """The memory manager's table; no blocks where no file shows what a container has.
 
     Totals, reserves and what is allocatable do not change while a process runs, so a file that is
-    read after a decision shows them as well.
+    read after a decision shows them as well. The manager is followed from record to record, as long
+    as each fits it.
 
     Attributes:
         nodes: the process's machine, under the variant; ``seqs``: the record that shows it.
@@ -199,7 +126,7 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
         super().__init__(context)
         self.nodes: Nodes = {}
         self.seqs: tuple[int, ...] = ()
-        self.followed = FollowedMemory()
+        self._manager: Manager | None = None
         self.last_file: MemoryManagerStateRead | None = None
         self._files: list[tuple[int, int, Nodes]] = []
         self._followed_ns = self._followed_seq = 0
@@ -247,43 +174,54 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
 
     def started(self, record: Record, body: MemoryManagerStarted, state: NodeState) -> None:
         self.begin(body.restored)
-        self.followed.restart()
-        if not self.complete:
-            self.followed.forget()
-        elif body.restored is False:
-            self.followed.forget()
+        if not self.complete or body.restored is False:
+            self._manager = None
+        if self._manager is not None:  # what init containers left is in no file
+            self._manager.policy.reusable.clear()
+        if self.complete and body.restored is False:
             self.find_machine(record.ts_ns)
             if self.context.profile is not None and self.nodes:
-                self.followed.begin(self.context.profile, self.nodes)
+                self._follow(State(machine=machine_of(self.nodes, empty=True)))
                 self._followed_ns, self._followed_seq = record.ts_ns, self.seqs[0]
+
+    def _follow(self, state: State) -> Manager:
+        """The manager holds this from now on."""
+        assert self.context.profile is not None
+        self._manager = Manager(self.context.profile)
+        self._manager.state = state
+        return self._manager
 
     def reset(self) -> None:
         super().reset()
-        self.followed.forget()
+        self._manager = None
 
     def note_file(self, record: Record, body: MemoryManagerStateRead) -> None:
         """A file that no change is near shows the whole manager."""
-        profile, self.last_file = self.context.profile, body
-        if profile is None or not body.machine or any(self.meanwhile(record)):
+        self.last_file, before = body, self._manager
+        if self.context.profile is None or not body.machine or any(self.meanwhile(record)):
             return
         if (reserves := self._reserves()) is not None:
-            machine = with_reserves(body.machine, reserves)
-            body = replace(body, machine=machine)
-        self.followed.adopt(profile, body)
+            body = replace(body, machine=with_reserves(body.machine, reserves))
+        policy = self._follow(recorded_state(body)).policy
+        policy.reusable = {} if before is None else before.policy.reusable
         self._followed_ns, self._followed_seq = record.ts_ns, record.seq
 
     def take(self, record: Record, holder: Holder, value: Blocks) -> None:
         super().take(record, holder, value)
-        nodes = frozenset(node for block in value for node in block.numa_nodes)
-        specs = self.specs(record)
-        if specs and nodes:
-            self.followed.give(specs[0].pod, specs[0].container, nodes)
-        else:
-            self.followed.forget()
+        nodes = {node for block in value for node in block.numa_nodes}
+        spec, manager = next(iter(self.specs(record)), None), self._manager
+        if manager is not None:
+            affinity = TopologyHint(mask_of(nodes), preferred=False)
+            given = _given(manager, spec, affinity) if spec is not None and nodes else ""
+            self._manager = manager if given == tuple(sorted(nodes)) else None
 
     def lose(self, record: Record, holder: Holder) -> None:
         super().lose(record, holder)
-        self.followed.take_back(*holder)
+        if self._manager is not None:
+            try:
+                self._manager.policy.remove_container(self._manager.state, *holder)
+            except KubeletPanicError:
+                self._manager = None
 
     def given(self, body: MemoryAllocated) -> Blocks:
         """The blocks of a grant, where a file shows them."""
@@ -295,15 +233,15 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
         specs = () if listed is None else specs_in(listed)
         return any(s.name == holder[1] and (s.is_sidecar or not s.is_init) for s in specs)
 
-    def again(self, holder: Holder, specs: Iterable[Spec]) -> dict[tuple[int, ...] | str, None]:
-        """NUMA nodes that a container gets by each version of its spec, or why it gets none.
+    def again(self, holder: Holder, specs: Iterable[Spec]) -> dict[Given, None]:
+        """What a container gets by each version of its spec.
 
         Empty where it is not known what the manager holds, or which affinity was stored.
         """
-        if not (self.complete and self.followed.is_known):
+        if self._manager is None or not self.complete:
             return {}
-        give, affinities = self.followed.would_give, self._affinities(holder)
-        return {give(spec.pod, spec.container, a): None for spec in specs for a in affinities}
+        copy, affinities = self._manager.copy, self._affinities(holder)
+        return {_given(copy(), spec, each): None for spec in specs for each in affinities}
 
     def _affinities(self, holder: Holder) -> tuple[TopologyHint, ...]:
         """What the topology manager may have stored for a container; none: that is not known."""
@@ -317,8 +255,14 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
         return resource == MEMORY or resource.startswith(HUGE_PAGES)
 
     def hints(self, pod: Pod, container: Container | None) -> OwnHints | None:
-        is_known = self.complete and self.followed.is_known
-        return self.followed.hints(pod, container) if is_known else None
+        if self._manager is None or not self.complete:
+            return None
+        policy, state = self._manager.policy, self._manager.state
+        with suppress(KubeletPanicError):
+            if container is None:
+                return policy.get_pod_topology_hints(state, pod) or {}
+            return policy.get_topology_hints(state, pod, container) or {}
+        return None
 
     def _hinted(self, record: Record, body: HintsGenerated, state: NodeState) -> None:
         """As the base, and compare what lines offer with what the policy does."""
@@ -337,7 +281,7 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
             at_ns, kind = record.ts_ns, body.kind
             self.context.contradict(at_ns, subject, what, *sides, by_absence=True, kind=kind)
         if body.container is None and self.is_of_a_whole(record):
-            self.followed.forget()
+            self._manager = None
 
     def _passes_over(self, record: Record, body: HintsGenerated) -> bool:
         """Whether a container that comes before has not got its memory: that line is lost."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import ClassVar, Final
 
 from msgspec.structs import replace
@@ -35,7 +36,6 @@ from kubeledger.verify.belief import (
     same,
 )
 from kubeledger.verify.context import Prescan, See, VerifyContext
-from kubeledger.verify.evidence.pod_intervals import ContainerRun, PodHistory
 from kubeledger.verify.rules.oom_variants import OomVariant, World, decisions, memory_limit
 from kubeledger.verify.variant import RECORDED
 
@@ -104,10 +104,11 @@ class OomVerifier(RuleVerifier):
             why = f"container {run.container_id} is {run.name}, not {body.container}"
             yield same(False, why, inputs=(run.started_seq or run.died_seq,))
         named = body.pod is not None or body.pod_uid is not None
-        if run is None and named and (ran := self._elsewhere(body.container_id)) is not None:
-            other, run = ran
-            why = f"container {run.container_id} is of pod {other.namespace}/{other.name}"
-            yield same(False, why, inputs=(run.started_seq or run.died_seq,))
+        pods = self.context.timeline.pods.values() if run is None and named else ()
+        elsewhere = ((each, run) for each in pods if (run := each.run(body.container_id)))
+        for other, ran in islice(elsewhere, 1):
+            why = f"container {ran.container_id} is of pod {other.namespace}/{other.name}"
+            yield same(False, why, inputs=(ran.started_seq or ran.died_seq,))
         of_pods = body.reason in ("container_limit", "pod_limit")
         if shortage is None or body.limit_bytes is None:
             return
@@ -143,13 +144,6 @@ class OomVerifier(RuleVerifier):
             text = " or ".join(map(str, limits))
             why = f"the {whose}'s limit is {text}, not {body.limit_bytes} bytes"
             yield same(False, why, inputs=tuple(asked.values()), certain=True)
-
-    def _elsewhere(self, container_id: str | None) -> tuple[PodHistory, ContainerRun] | None:
-        """The run of a container that its pod does not have, and whose it is."""
-        for pod in self.context.timeline.pods.values() if container_id else ():
-            if (run := pod.run(container_id)) is not None:
-                return pod, run
-        return None
 
     def _chosen(
         self, record: Record, body: ProcessKilled, shortage: OutOfMemory | None, capacity: int

@@ -21,11 +21,10 @@ from kubeledger.verify.rules.containers import subject_of
 from kubeledger.verify.rules.probe_judging import (
     STORES,
     Case,
+    Change,
     Counts,
-    after,
     expected_of,
     reached,
-    without_tick,
 )
 from kubeledger.verify.rules.probe_witnesses import ProbeWitnesses
 from kubeledger.verify.rules.probe_worker import Worker
@@ -68,7 +67,7 @@ class ChangeJudge(RuleVerifier, CachedResults):
         self._counts = Counts(context, self._workers)
         self._ticks: dict[int, tuple[Worker, ProbeExecuted]] = {}
         self._awaited: deque[tuple[int, Worker, Record]] = deque()
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: list[_Waiting] = []
 
     def _pass_time(self, now_ns: int) -> None:
         """Time went on; what is read knows more to do."""
@@ -98,9 +97,9 @@ class ChangeJudge(RuleVerifier, CachedResults):
         if belief.cut:
             return
         known = rests or worker.key in self._workers.thresholds_known
-        if not pushed:
-            return  # no line would tell it: only an importer does, of which nothing is owed
-        if known and not worker.disputed and (result == FAILURE or self._workers.successes_logged):
+        logged = result == FAILURE or self._workers.successes_logged
+        # Without a line that would tell it only an importer does, of which nothing is owed.
+        if pushed and known and logged and not worker.disputed:
             self._owe(worker, first, spec, tick)
 
     def _owe(self, worker: Worker, state: State, spec: ProbeSpec, tick: Record) -> None:
@@ -135,12 +134,12 @@ class ChangeJudge(RuleVerifier, CachedResults):
             pushed = " and ".join(f"{name} {value}" for name, value in wrong.items())
             why = f"the tick that led to this change was for {pushed}"
             cause[0].pending = False
-            self._give(record, body, same(False, why, expected=wrong, inputs=(record.cause or 0,)))
+            self._give(record, same(False, why, expected=wrong, inputs=(record.cause or 0,)))
             return
         worker = cause[0] if cause else self._workers.find(body, state, record.ts_ns)
         self._witnesses.transitioned(worker, record, body)
         if (certain := self._judge_alone(worker, body, has_tick=cause is not None)) is not None:
-            self._give(record, body, certain)
+            self._give(record, certain)
             worker.pending = False
         else:
             self._judge(worker, record, body)
@@ -183,6 +182,8 @@ class ChangeJudge(RuleVerifier, CachedResults):
         if not own and is_next and body.container_id not in (None, worker.container_id):
             self._workers.name(worker, body.container_id)
 
+        change = Change(worker, record, body)
+
         def cases_of(belief: Belief[State]) -> list[Case]:
             logs_all, worlds = self._workers.logs_all, belief.worlds
             ended = self._workers.has_ended(worker, record)
@@ -190,10 +191,9 @@ class ChangeJudge(RuleVerifier, CachedResults):
             if own:  # of the newest tick, or of the end of the container since
                 is_of_end = ended and record.cause is None and body.to_result == "failure"
                 of_tick = [w for w in worlds if w.state.was is not None or not is_of_end]
-                found = [after(worker, world, record, body) for world in of_tick]
+                found = list(map(change.after, of_tick))
                 worlds = tuple(world for world in worlds if world not in of_tick)
-            more = without_tick(worker, worlds, record, body, ended=ended, logs_all=logs_all)
-            return [*found, *more]
+            return [*found, *change.without_tick(worlds, ended=ended, logs_all=logs_all)]
 
         cases = cases_of(worker.belief)
         if worker.loose is not None and not any(case.ruling.allowed for case in cases):
@@ -234,16 +234,16 @@ class ChangeJudge(RuleVerifier, CachedResults):
             why = f"{why} then; recorded is a change at {format_ts(record.ts_ns)}{pushed}"
             worker.believe(STORES[body.to_result], f"what record {record.seq} says")
         judgement = same(allowed, why, expected=owed.expected, inputs=owed.inputs)
-        self._give(record, body, judgement)
+        self._give(record, judgement)
 
     # -- findings ----------------------------------------------------------------------------------
 
     def _conclude(self, record: Record, cases: list[Case], cut: str | None) -> None:
-        assert isinstance(record.body, ProbeTransitioned)
-        self._give(record, record.body, judge([case.ruling for case in cases], cut=cut))
+        self._give(record, judge([case.ruling for case in cases], cut=cut))
 
-    def _give(self, record: Record, body: ProbeTransitioned, judgement: Judgement) -> None:
-        judgement = self.by_order(record, judgement)
+    def _give(self, record: Record, judgement: Judgement) -> None:
+        body, judgement = record.body, self.by_order(record, judgement)
+        assert isinstance(body, ProbeTransitioned)
         if body.inferred and self.context.variant == RECORDED:
             sound = judgement.verdict in {"match", "admissible"}
             differ = {n for n, v in (judgement.expected or {}).items() if getattr(body, n) != v}
@@ -257,24 +257,17 @@ class ChangeJudge(RuleVerifier, CachedResults):
 
     def _reconsider(self, worker: Worker, read_ns: int) -> None:
         """The counts say that no tick is missing since the reading before."""
-        kept: deque[_Waiting] = deque()
-        for waiting in self._waiting:
-            if waiting.worker is not worker or waiting.record.ts_ns >= read_ns:
-                kept.append(waiting)
-                continue
+        due = [w for w in self._waiting if w.worker is worker and w.record.ts_ns < read_ns]
+        for waiting in due:
+            self._waiting.remove(waiting)
             left = [case for case in waiting.cases if not case.state.hidden]
             self._conclude(waiting.record, left or waiting.cases, waiting.cut)
-        self._waiting = kept
 
     def _decide(self, now_ns: int | None) -> None:
         """Nothing more was counted in time; None: at all."""
-        kept: deque[_Waiting] = deque()
-        for waiting in self._waiting:
-            if now_ns is None or waiting.due_ns < now_ns:
-                self._conclude(waiting.record, waiting.cases, waiting.cut)
-            else:
-                kept.append(waiting)
-        self._waiting = kept
+        for waiting in [w for w in self._waiting if now_ns is None or w.due_ns < now_ns]:
+            self._waiting.remove(waiting)
+            self._conclude(waiting.record, waiting.cases, waiting.cut)
 
     # -- what other rules ask ------------------------------------------------------------------
 

@@ -50,7 +50,8 @@ class _Tally:
 
     def __init__(self) -> None:
         self.total: Pair = (0, 0)
-        self.recent: deque[tuple[int, bool]] = deque()
+        self.recent: deque[tuple[int, Pair]] = deque()
+        """When the newest ticks were, and how many were recorded before each."""
         self.base: Pair | None = None
         """Counted less recorded."""
         self.last: Pair | None = None
@@ -63,12 +64,7 @@ class _Tally:
 
     def at(self, ts_ns: int) -> Pair:
         """Ticks recorded until then."""
-        good, bad = self.total
-        for tick_ns, success in reversed(self.recent):
-            if tick_ns <= ts_ns:
-                break
-            good, bad = good - success, bad - (not success)
-        return good, bad
+        return next((before for tick_ns, before in self.recent if tick_ns > ts_ns), self.total)
 
     def off(self, counted: Pair, ts_ns: int) -> Pair:
         """How many more were counted than recorded since the reading before."""
@@ -101,9 +97,9 @@ class Counts:
     def tick(self, worker: Worker, ts_ns: int, result: Result) -> None:
         """A tick that counts was recorded."""
         tally = worker.tally = worker.tally or _Tally()
-        success = result == SUCCESS
-        tally.total = (tally.total[0] + success, tally.total[1] + (not success))
-        tally.recent.append((ts_ns, success))
+        tally.recent.append((ts_ns, tally.total))
+        good, bad = tally.total
+        tally.total = (good + (result == SUCCESS), bad + (result != SUCCESS))
         while ts_ns - tally.recent[0][0] > _EARLY_NS + 2 * _SERVED_WITHIN_NS:
             tally.recent.popleft()
 
@@ -264,143 +260,133 @@ def reached(worker: Worker, state: State, ts_ns: int) -> str:
     )
 
 
-def after(worker: Worker, world: World[State], record: Record, body: ProbeTransitioned) -> Case:
-    """The newest tick led to the change, or not."""
-    state, tick = world.state, worker.newest
-    assert worker.spec is not None
-    assert tick is not None
-    inputs = (worker.spec_seq or 0, *worker.streak)
-    if state.was is None:
-        why = _idle(worker, state, tick, body.to_result)
-        return Case(state, Ruling(allowed=False, why=why, assumes=world.assumes, inputs=inputs))
-    expected = expected_of(worker, state)
-    for name in _OPTIONAL:
-        if getattr(body, name) is None:
-            expected.pop(name, None)
-    differ = [name for name, value in expected.items() if getattr(body, name) != value]
-    why = reached(worker, state, tick.ts_ns)
-    if differ:
-        text = ", ".join(f"{n} {getattr(body, n)} instead of {expected[n]}" for n in differ)
-        why = f"{why}; recorded is {text}"
-    ruling = Ruling(
-        allowed=not differ, why=why, expected=expected, assumes=world.assumes, inputs=inputs
-    )
-    return Case(state, ruling)
+class Change(NamedTuple):
+    """A change that was recorded, and what the worker's states say to it."""
 
+    worker: Worker
+    record: Record
+    body: ProbeTransitioned
 
-def _idle(worker: Worker, state: State, tick: Record, to_result: ProbeResult) -> str:
-    """Why the newest tick cannot have led to a result."""
-    body, when = tick.body, format_ts(tick.ts_ns)
-    name = f"the {worker.probe_type} tick at {when}"
-    if isinstance(body, ProbeExecuted) and body.result == "error":
-        return f"{name} errored, which is thrown away"
-    wanted = STORES[to_result]
-    if state.last != wanted:
-        return f"{name} {_DID[state.last]}, which cannot make the cached result {to_result}"
-    if state.cached == wanted:
-        return f"the cached {worker.probe_type} result was {to_result} already at {when}"
-    assert worker.spec is not None
-    least = "at least " if state.at_least else ""
-    return (
-        f"{worker.probe_type} had {_DID[wanted]} {least}{_times(state.run)} by {when}, and the "
-        f"threshold is {worker.spec.threshold(to_result)}"
-    )
+    @property
+    def _inputs(self) -> tuple[int, ...]:
+        return (self.worker.spec_seq or 0, *self.worker.streak)
 
+    def after(self, world: World[State]) -> Case:
+        """The newest tick led to the change, or not."""
+        worker, state, tick = self.worker, world.state, self.worker.newest
+        assert tick is not None
+        if state.was is None:
+            return Case(state, self._denied(world, self._idle(state, tick)))
+        expected = expected_of(worker, state)
+        for name in _OPTIONAL:
+            if getattr(self.body, name) is None:
+                expected.pop(name, None)
+        differ = [name for name, value in expected.items() if getattr(self.body, name) != value]
+        why = reached(worker, state, tick.ts_ns)
+        if differ:
+            recorded = (f"{n} {getattr(self.body, n)} instead of {expected[n]}" for n in differ)
+            why = f"{why}; recorded is {', '.join(recorded)}"
+        ruling = self._denied(world, why)
+        return Case(state, replace(ruling, allowed=not differ, expected=expected))
 
-def without_tick(
-    worker: Worker,
-    worlds: Sequence[World[State]],
-    record: Record,
-    body: ProbeTransitioned,
-    *,
-    ended: bool | None,
-    logs_all: bool,
-) -> list[Case]:
-    """No tick is known to have led to the change; ``ended``: its container had, None: perhaps."""
-    cases: list[Case] = []
-    if body.to_result == "failure" and ended is not False:
-        why = "a probe worker caches a failure for a container that does not run"
-        for each in worlds:
-            failed = each.state._replace(cached=FAILURE, was=None)
-            cases.append(Case(failed, _from(worker, each, body, why)))
-    if ended and cases:
-        return cases
-    if body.to_result == "success" and not logs_all:
-        return _unlogged(worker, worlds, record, body)
-    lost = (f"the end of container {worker.container}",)
-    unseen = [
-        Case(state, replace(ruling, assumes=(*ruling.assumes, *lost)))
-        for state, ruling in cases
-        if ruling.allowed and body.run is body.threshold is None
-    ]
-    return [*_of_lost_tick(worker, worlds, record, body), *unseen]
+    def _denied(self, world: World[State], why: str) -> Ruling:
+        return Ruling(allowed=False, why=why, assumes=world.assumes, inputs=self._inputs)
 
-
-def _from(
-    worker: Worker, world: World[State], body: ProbeTransitioned, why: str, *, chosen: bool = True
-) -> Ruling:
-    """A change that may have come then, if it began where the record says."""
-    cached = SAYS[world.state.cached]
-    if cached != body.from_result:
-        why = f"the cached result was {cached}, so it cannot have changed from {body.from_result}"
-    assert worker.spec is not None
-    expected, seqs = {"to_result": body.to_result, "from_result": cached}, (worker.spec_seq or 0,)
-    return Ruling(
-        allowed=cached == body.from_result, chosen=chosen, why=why,
-        expected=expected, assumes=world.assumes, inputs=seqs,
-    )  # fmt: skip
-
-
-def _unlogged(
-    worker: Worker, worlds: Sequence[World[State]], record: Record, body: ProbeTransitioned
-) -> list[Case]:
-    """A success in a log that leaves out successful ticks: was there time for them?
-
-    What an errored probe returned is thrown away: successes may continue.
-    """
-    assert worker.spec is not None
-    needed, period_ns = worker.spec.successes, worker.spec.period_ns
-    since_ns = None if worker.failed_ns is None else record.ts_ns - worker.failed_ns
-    if since_ns is not None and since_ns < (needed - 1) * period_ns * 4 // 5:
-        why = (
-            f"{worker.probe_type} needs {needed} successes in a row, one every "
-            f"{worker.spec.period_s} s, and failed {since_ns / NS_PER_S:.1f} s before"
+    def _idle(self, state: State, tick: Record) -> str:
+        """Why the newest tick cannot have led to the result."""
+        worker, to_result, when = self.worker, self.body.to_result, format_ts(tick.ts_ns)
+        name = f"the {worker.probe_type} tick at {when}"
+        if isinstance(tick.body, ProbeExecuted) and tick.body.result == "error":
+            return f"{name} errored, which is thrown away"
+        wanted = STORES[to_result]
+        if state.last != wanted:
+            return f"{name} {_DID[state.last]}, which cannot make the cached result {to_result}"
+        if state.cached == wanted:
+            return f"the cached {worker.probe_type} result was {to_result} already at {when}"
+        assert worker.spec is not None
+        least = "at least " if state.at_least else ""
+        return (
+            f"{worker.probe_type} had {_DID[wanted]} {least}{_times(state.run)} by {when}, and the "
+            f"threshold is {worker.spec.threshold(to_result)}"
         )
-        no = [(each.state, Ruling(allowed=False, why=why, assumes=each.assumes)) for each in worlds]
-        return [Case(*each) for each in no]
-    why = f"the kubelet logged the change; the {worker.probe_type} probe's successes are not "
-    why += f"logged at this verbosity, and there was time for {needed} of them since it failed"
-    cases = []
-    for each in worlds:
-        run = each.state._replace(last=SUCCESS, run=needed, at_least=True)
-        ruling = _from(worker, each, body, why, chosen=False)
-        cases.append(Case(run._replace(cached=SUCCESS, was=None), ruling))
-    return cases
 
+    def without_tick(
+        self, worlds: Sequence[World[State]], *, ended: bool | None, logs_all: bool
+    ) -> list[Case]:
+        """No tick is known to have led to it; ``ended``: its container had, None: perhaps."""
+        worker, body, cases = self.worker, self.body, list[Case]()
+        if body.to_result == "failure" and ended is not False:
+            why = "a probe worker caches a failure for a container that does not run"
+            for each in worlds:
+                failed = each.state._replace(cached=FAILURE, was=None)
+                cases.append(Case(failed, self._from(each, why)))
+        if ended and cases:
+            return cases
+        if body.to_result == "success" and not logs_all:
+            return self._unlogged(worlds)
+        lost = (f"the end of container {worker.container}",)
+        unseen = [
+            Case(state, replace(ruling, assumes=(*ruling.assumes, *lost)))
+            for state, ruling in cases
+            if ruling.allowed and body.run is body.threshold is None
+        ]
+        return [*self._of_lost_tick(worlds), *unseen]
 
-def _of_lost_tick(
-    worker: Worker, worlds: Sequence[World[State]], record: Record, body: ProbeTransitioned
-) -> list[Case]:
-    """A tick whose line is missing may have led to it, if there was time for one."""
-    assert worker.machine is not None
-    assert worker.spec is not None
-    tick, inputs = worker.newest, (worker.spec_seq or 0, *worker.streak)
-    missing_ticks = worker.missing_ticks_until(record.ts_ns)
-    since = "of the container" if tick is None else f"after {format_ts(tick.ts_ns)}"
-    lost = f"the {worker.probe_type} ticks {since}"
-    cases: list[Case] = []
-    for world in worlds:
-        why = "no tick is recorded that led to it"
-        why = why if tick is None else _idle(worker, world.state, tick, body.to_result)
-        ruling = Ruling(allowed=False, why=why, assumes=world.assumes, inputs=inputs)
-        cases.append(Case(world.state._replace(was=None), ruling))
-        triggered = worker.machine.triggers and world.state.cached != SUCCESS
-        span = Span(max(missing_ticks, triggered), counted=worker.is_next_counted)
-        for state in worker.machine.lost(world.state, span) if span.most else ():
-            expected = (SAYS[state.was] if state.was else None, SAYS[state.cached])
-            fits = body.run in (None, state.ticks) or state.at_least
-            if expected == (body.from_result, body.to_result) and fits:
-                assumes = (*world.assumes, lost)
-                ruling = Ruling(allowed=True, why="", assumes=assumes, inputs=inputs)
-                cases.append(Case(state._replace(was=None), ruling))
-    return cases
+    def _from(self, world: World[State], why: str, *, chosen: bool = True) -> Ruling:
+        """A change that may have come then, if it began where the record says."""
+        cached, said = SAYS[world.state.cached], self.body.from_result
+        if cached != said:
+            why = f"the cached result was {cached}, so it cannot have changed from {said}"
+        return Ruling(
+            allowed=cached == said, chosen=chosen, why=why, assumes=world.assumes,
+            expected={"to_result": self.body.to_result, "from_result": cached},
+            inputs=self._inputs[:1],
+        )  # fmt: skip
+
+    def _unlogged(self, worlds: Sequence[World[State]]) -> list[Case]:
+        """A success in a log that leaves out successful ticks: was there time for them?
+
+        What an errored probe returned is thrown away: successes may continue.
+        """
+        worker, spec = self.worker, self.worker.spec
+        assert spec is not None
+        since_ns = None if worker.failed_ns is None else self.record.ts_ns - worker.failed_ns
+        if since_ns is not None and since_ns < (spec.successes - 1) * spec.period_ns * 4 // 5:
+            why = (
+                f"{worker.probe_type} needs {spec.successes} successes in a row, one every "
+                f"{spec.period_s} s, and failed {since_ns / NS_PER_S:.1f} s before"
+            )
+            return [Case(each.state, replace(self._denied(each, why), inputs=()))
+                    for each in worlds]  # fmt: skip
+        why = f"the kubelet logged the change; the {worker.probe_type} probe's successes are not "
+        why += f"logged at this verbosity, and there was time for {spec.successes} of them since "
+        why += "it failed"
+        cases = []
+        for each in worlds:
+            run = each.state._replace(last=SUCCESS, run=spec.successes, at_least=True)
+            ruling = self._from(each, why, chosen=False)
+            cases.append(Case(run._replace(cached=SUCCESS, was=None), ruling))
+        return cases
+
+    def _of_lost_tick(self, worlds: Sequence[World[State]]) -> list[Case]:
+        """A tick whose line is missing may have led to it, if there was time for one."""
+        worker, body, tick, cases = self.worker, self.body, self.worker.newest, list[Case]()
+        assert worker.machine is not None
+        missing_ticks = worker.missing_ticks_until(self.record.ts_ns)
+        since = "of the container" if tick is None else f"after {format_ts(tick.ts_ns)}"
+        lost = f"the {worker.probe_type} ticks {since}"
+        for world in worlds:
+            why = "no tick is recorded that led to it"
+            why = why if tick is None else self._idle(world.state, tick)
+            denied = self._denied(world, why)
+            cases.append(Case(world.state._replace(was=None), denied))
+            triggered = worker.machine.triggers and world.state.cached != SUCCESS
+            span = Span(max(missing_ticks, triggered), counted=worker.is_next_counted)
+            for state in worker.machine.lost(world.state, span) if span.most else ():
+                expected = (SAYS[state.was] if state.was else None, SAYS[state.cached])
+                fits = body.run in (None, state.ticks) or state.at_least
+                if expected == (body.from_result, body.to_result) and fits:
+                    assumes = (*world.assumes, lost)
+                    ruling = replace(denied, allowed=True, why="", assumes=assumes)
+                    cases.append(Case(state._replace(was=None), ruling))
+        return cases

@@ -51,7 +51,7 @@ class ProbeWitnesses:
         self._without: dict[Worker, list[Record]] = {}
         self._pushed: Counter[str] = Counter()
         self._blocked_ns = _LONG_AGO_NS
-        self._unlogged: dict[Worker, Record] = {}
+        self._unlogged: dict[Worker, tuple[Record, ProbeTransitioned]] = {}
         self._ready: Witnesses[bool] = Witnesses(_LISTED_WITHIN_NS)
 
     def forget(self) -> None:
@@ -88,30 +88,24 @@ class ProbeWitnesses:
                 (is_reported.seq, is_reported.text), (reading.seq, reading.text), by_absence=True,
             )  # fmt: skip
 
-        for worker, record in list(self._unlogged.items()):
-            if record.ts_ns + _KILLED_WITHIN_NS < now_ns:
-                self._miss_line(self._unlogged.pop(worker))
-
-    def _miss_line(self, record: Record) -> None:
-        """A change has neither a line nor what follows from it."""
-        body = record.body
-        assert isinstance(body, ProbeTransitioned)
-        self._contradict(
-            record, f"by its ticks the {body.probe_type} result became {body.to_result} "
-            f"at {format_ts(record.ts_ns)}, and the sync loop did not log it as it does others",
-            (record.seq, f"{body.from_result} to {body.to_result}"),
-            (record.seq, "no line of the sync loop"), by_absence=True,
-        )  # fmt: skip
+        for worker, (record, body) in list(self._unlogged.items()):
+            if record.ts_ns + _KILLED_WITHIN_NS < now_ns:  # and nothing else follows from it
+                del self._unlogged[worker]
+                self._contradict(
+                    record, f"by its ticks the {body.probe_type} result became {body.to_result} "
+                    f"at {format_ts(record.ts_ns)}, and the sync loop did not log it as it does "
+                    "others",
+                    (record.seq, f"{body.from_result} to {body.to_result}"),
+                    (record.seq, "no line of the sync loop"), by_absence=True,
+                )  # fmt: skip
 
     def _contradict(
         self, record: Record, why: str, *sides: tuple[int, str], by_absence: bool = False
     ) -> None:
-        body = record.body
+        body, kind = record.body, ProbeTransitioned.kind
         assert isinstance(body, ProbeExecuted | ProbeTransitioned)
-        subject = subject_of(body)
-        self._context.contradict(
-            record.ts_ns, subject, why, *sides, by_absence=by_absence, kind=ProbeTransitioned.kind
-        )
+        of, at_ns = subject_of(body), record.ts_ns
+        self._context.contradict(at_ns, of, why, *sides, by_absence=by_absence, kind=kind)
 
     # -- ticks -----------------------------------------------------------------------------------
 
@@ -180,6 +174,7 @@ class ProbeWitnesses:
         if triggered or len(before) < (_BEATS if late else 2):
             return None
         # Lines that are late are not so by the same: what keeps the beat came in its turn.
+        before = before[-_BEATS:] if late else before
         takes_ns, spread_ns = (spec.timeout_s + 1) * NS_PER_S, max(before) - min(before)
         early_ns = min(before) - lag_ns - (spread_ns if late else 0)
         if spread_ns > takes_ns or early_ns <= takes_ns:
@@ -194,7 +189,8 @@ class ProbeWitnesses:
     def reported(self, record: Record, body: KubernetesEvent, key: str) -> None:
         """The kubelet sent an event about a failed probe; old ones name no container.
 
-        Of one whose message is torn off any probe of the container may have failed.
+        Of one whose message is torn off, or mixed with others, any probe of the container may
+        have failed.
         """
         word, told, rest = body.message.partition(" probe ")
         if (told and not rest.startswith(("failed", "errored"))) or body.count != 1:
@@ -202,7 +198,7 @@ class ProbeWitnesses:
         about = [
             worker
             for worker in self._workers.of_pod(key)
-            if worker.probe_type == word.lower() or not told
+            if worker.probe_type == word.lower() or not told or "\n" in word
             if body.container in (None, worker.container)
         ]
         if not self._match(record, about):
@@ -234,27 +230,22 @@ class ProbeWitnesses:
 
     def _unmatched(self, record: Record, about: Sequence[Worker]) -> None:
         """An event beside which no tick failed: one that is recorded as a success?"""
-        near = [each for each in about if each.newest is not None
+        near = [(each, each.newest) for each in about if each.newest is not None
                 and 0 <= record.ts_ns - each.newest_ns <= _DENIED_WITHIN_NS]  # fmt: skip
-        is_of_failure = " probe failed" in getattr(record.body, "message", "")
-        if len(near) == 1 and near[0].result == SUCCESS and is_of_failure:
-            self._deny(record, near[0])
-
-    def _deny(self, record: Record, worker: Worker) -> None:
-        tick, body = worker.newest, record.body
-        assert tick is not None
-        assert isinstance(body, KubernetesEvent)
-        if not isinstance(tick.body, ProbeExecuted) or tick.body.result == "error":
+        message = getattr(record.body, "message", "")
+        if len(near) != 1 or " probe failed" not in message:
             return
-        if not _in_one_log(tick, record):
-            return  # the log has lost a line, or goes by another clock
-        result = tick.body.result
+        ((worker, tick),) = near
+        result = tick.body.result if isinstance(tick.body, ProbeExecuted) else "error"
+        # Else the log has lost a line, or goes by another clock.
+        if worker.result != SUCCESS or result == "error" or not _in_one_log(tick, record):
+            return
         worker.is_reported = True
         worker.forget(f"whether the {worker.probe_type} probe failed at {format_ts(tick.ts_ns)}")
         self._contradict(
             tick, f"the {worker.probe_type} tick at {format_ts(tick.ts_ns)} was a "
             f"{result}, and the kubelet's event says that the probe failed",
-            (tick.seq, result), (record.seq, body.message),
+            (tick.seq, result), (record.seq, message),
         )  # fmt: skip
 
     # -- changes ---------------------------------------------------------------------------------
@@ -262,10 +253,8 @@ class ProbeWitnesses:
     def transitioned(self, worker: Worker, record: Record, body: ProbeTransitioned) -> None:
         """A change was recorded: by a line of the sync loop, or from ticks alone."""
         if body.probe_type == "readiness":
-            is_ready = body.to_result == "success"
-            text = "ready" if is_ready else "not ready"
             whose = f"{subject_of(body)} {body.container_id}"
-            self._ready.note_change(Row("ready", whose, is_ready, record.seq, record.ts_ns, text))
+            self._ready.note_change(_row(whose, record, is_ready=body.to_result == "success"))
         since_ns, worker.changed_ns = worker.changed_ns, record.ts_ns
         pushed = worker.machine is not None and STORES[body.to_result] in worker.machine.pushed
         if not body.inferred:
@@ -279,7 +268,7 @@ class ProbeWitnesses:
             and not self._context.times.late(record.ts_ns)
             and record.ts_ns < self._context.coverage.last_line_ns
         ):
-            self._unlogged[worker] = record
+            self._unlogged[worker] = record, body
 
     def killed(self, worker: Worker) -> None:
         """A container was killed for its probe: the change came, and only its line is lost."""
@@ -298,10 +287,12 @@ class ProbeWitnesses:
             runs = isinstance(entry.get("state"), dict) and "running" in entry["state"]
             if runs and container_id == worker.container_id and worker.is_near(record.ts_ns):
                 whose = f"container/{body.namespace}/{body.pod}/{name} {container_id}"
-                text = "ready" if is_ready else "not ready"
-                self._ready.note_reading(
-                    Row("ready", whose, is_ready, record.seq, record.ts_ns, text)
-                )
+                self._ready.note_reading(_row(whose, record, is_ready=is_ready))
+
+
+def _row(whose: str, record: Record, *, is_ready: bool) -> Row[bool]:
+    text = "ready" if is_ready else "not ready"
+    return Row("ready", whose, is_ready, record.seq, record.ts_ns, text)
 
 
 def _in_one_log(tick: Record, event: Record) -> bool:

@@ -10,15 +10,10 @@ import msgspec
 from kubeledger.kubelet.kube.resources import pod_key
 from kubeledger.kubelet.kube.statuses import instances_in
 from kubeledger.kubelet.prober.machine import ABSENT, Span
-from kubeledger.kubelet.prober.objects import INITIAL, SUCCESS, ProbeSpec
+from kubeledger.kubelet.prober.objects import INITIAL, SUCCESS
 from kubeledger.kubelet.prober.prober import COUNTS_AS
 from kubeledger.kubelet.prober.worker import RESTART_GRACE_NS
-from kubeledger.model.bodies.lifecycle import (
-    ContainerDied,
-    ContainerKilled,
-    ContainerStarted,
-    PodListed,
-)
+from kubeledger.model.bodies.lifecycle import ContainerStarted, PodListed
 from kubeledger.model.bodies.prober import (
     ProbeCountersRead,
     ProbeExecuted,
@@ -30,7 +25,7 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts, whole_number
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.context import VerifyContext
-from kubeledger.verify.evidence.container_specs import PodSpec, specs_of
+from kubeledger.verify.evidence.container_specs import specs_of
 from kubeledger.verify.evidence.times import When
 from kubeledger.verify.rules.containers import key_for
 from kubeledger.verify.rules.probe_worker import Worker
@@ -50,15 +45,6 @@ _ALL: Final = 1 << 20
 
 def _missing(worker: Worker, ts_ns: int) -> str:
     return f"{worker.probe_type} ticks that may be missing before {format_ts(ts_ns)}"
-
-
-def _probe_of(pod: PodSpec, name: str, probe_type: ProbeType) -> tuple[ProbeSpec | None, bool]:
-    """What a pod asks of a worker, and whether that waits for a startup probe."""
-    container = pod.container(name)
-    if container is None:
-        return None, False
-    waits = probe_type != "startup" and container.startup_probe is not None
-    return container.probe(probe_type), waits
 
 
 class Instance(msgspec.Struct):
@@ -164,11 +150,6 @@ class Workers:
         elif before.container_id != body.container_id:
             self._instances[name] = before.next(body.container_id, record.seq, record.ts_ns)
 
-    def ended(self, record: Record, body: ContainerDied | ContainerKilled, key: str) -> None:
-        if body.container is not None:
-            died = isinstance(body, ContainerDied)
-            self.end(record, key, body.container, body.container_id, died=died)
-
     def end(
         self,
         record: Record,
@@ -266,18 +247,21 @@ class Workers:
         return worker
 
     def _begin(self, worker: Worker, body: About, ts_ns: int) -> None:
-        context, name = self._context, worker.container
+        context, probe_type = self._context, worker.probe_type
         specs = specs_of(context.pods, ts_ns, body.pod_uid, body.namespace, body.pod)
         if isinstance(specs, str) or context.profile is None:
             worker.missing = specs if isinstance(specs, str) else worker.missing
             return
-        probes = [_probe_of(each, name, worker.probe_type) for each in specs]
-        spec, worker.after_startup = probes[0]
+        containers = [each.container(worker.container) for each in specs]
+        probes = [(one.probe(probe_type), one.startup_probe is not None) if one else (None, False)
+                  for one in containers]  # fmt: skip
+        spec, has_startup = probes[0]
+        worker.after_startup = has_startup and probe_type != "startup"
         worker.spec_seq, worker.disputed = specs[0].seq, len(set(probes)) > 1
         worker.has_no_probe = spec is None
         if spec is not None:
             fresh = worker.key in self._added and not self._lost_runs(worker)
-            unknown = None if fresh else f"the {worker.probe_type} ticks before the log begins"
+            unknown = None if fresh else f"the {probe_type} ticks before the log begins"
             worker.begin(spec, context.profile.prober, unknown)
 
     def _lost_runs(self, worker: Worker) -> bool:

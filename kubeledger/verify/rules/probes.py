@@ -73,10 +73,15 @@ class ProbeVerifier(ChangeJudge):
             PodListed: self._listed,
             PodTerminated: lambda record, body, state: self._workers.pod_gone(key_for(state, body)),
             PodPreempted: lambda record, body, state: self._witnesses.blocked(record.ts_ns),
-            ContainerStarted: self._container_started,
+            ContainerStarted: lambda record, body, state: self._workers.started(
+                record, body, key_for(state, body)
+            ),
             ContainerDied: self._container_ended,
             ContainerKilled: self._container_ended,
-            RestartBackedOff: self._backed_off,
+            # What waits for its back-off has ended, if the line of that is lost, too.
+            RestartBackedOff: lambda record, body, state: self._workers.end(
+                record, key_for(state, body), body.container
+            ),
             ProbeExecuted: self._ticked,
             ProbeTicksFolded: self._folded,
             ProbeCountersRead: self._counted,
@@ -136,26 +141,19 @@ class ProbeVerifier(ChangeJudge):
         elif body.listed_by == "kubelet":
             self._workers.pod_gone(key)
 
-    def _container_started(self, record: Record, body: ContainerStarted, state: NodeState) -> None:
-        self._workers.started(record, body, key_for(state, body))
-
     def _container_ended(
         self, record: Record, body: ContainerDied | ContainerKilled, state: NodeState
     ) -> None:
         self._pass_time(record.ts_ns)
-        key = key_for(state, body)
-        self._workers.ended(record, body, key)
-        if not isinstance(body, ContainerKilled) or body.container is None:
+        if body.container is None:
             return
-        probe_type = PROBE_OF_KILL.get(body.reason)
+        key, died = key_for(state, body), isinstance(body, ContainerDied)
+        self._workers.end(record, key, body.container, body.container_id, died=died)
+        probe_type = None if isinstance(body, ContainerDied) else PROBE_OF_KILL.get(body.reason)
         worker = probe_type and self._workers.known(key, body.container, probe_type)
         if worker and worker.container_id in (None, body.container_id):
             self._kill = worker, record.seq
             self._witnesses.killed(worker)
-
-    def _backed_off(self, record: Record, body: RestartBackedOff, state: NodeState) -> None:
-        """What waits for its back-off has ended, if the line of that is lost, too."""
-        self._workers.end(record, key_for(state, body), body.container)
 
     def _learn_of_kill(self, worker: Worker, seq: int) -> None:
         """A kill for a failed probe says that the failure is cached, whatever was computed."""

@@ -83,7 +83,8 @@ class PullTurns:
             why += "number of pulls may run together"
             expected = {"whole_ms": (turn.end_ns - turn.begin_ns) // NS_PER_MS}
             return same(not waits, why if waits else "", expected=expected if waits else None)
-        if _together(turn, beside, slack_ns) <= limit:
+        spans = [(t.begin_ns + slack_ns, t.end_ns - slack_ns) for t in (turn, *beside)]
+        if max(sum(begin <= at < end for begin, end in spans) for at, _ in spans) <= limit:
             return same(True, "")
         ends = sorted((other.end_ns for other in beside), reverse=True)
         later_ns = max(0, ends[limit - 1] - turn.begin_ns)
@@ -163,12 +164,6 @@ class PullTurns:
 _ENDS: Final = {"pulled": "it was pulled", "failed": "its pull failed"}
 
 
-def _together(turn: _Turn, beside: list[_Turn], slack_ns: int) -> int:
-    """The most pulls that ran at one instant of a turn."""
-    spans = [(t.begin_ns + slack_ns, t.end_ns - slack_ns) for t in (turn, *beside)]
-    return max(sum(begin <= at < end for begin, end in spans) for at, _ in spans)
-
-
 # Whether a pod may use an image that is there: policy, and records of pulls.
 #
 # What the kubelet read then is known where its files were read, too. They say who may use an image
@@ -192,31 +187,8 @@ class _Access(NamedTuple):
     seq: int | None = None
 
 
-class User(NamedTuple):
-    """A pod that is to use an image.
-
-    Attributes:
-        specs: what lists say of it; none where no list shows it.
-    """
-
-    namespace: str
-    specs: tuple[PodSpec, ...]
-
-    def access(self, seq: int, users: UsersOfImage) -> _Access | str:
-        """Whether a record of those who may use an image lets it; or what is missing to know.
-
-        Other secrets may hold the same credentials, which records keep as hashes.
-        """
-        if not self.specs:
-            return "the pod's spec"
-        secrets, accounts = self.specs[0].pull_secrets, self.specs[0].service_account
-        for names, known in ((secrets, users.secrets), ((accounts,), users.service_accounts)):
-            for name in names:
-                if f"{self.namespace}/{name}" in known:
-                    return _Access(True, f"it was pulled with {name} before", seq)
-        if secrets and users.secrets:
-            return "the contents of pull secrets"
-        return _Access(False, "its record names nothing that the pod has", seq)
+Specs = tuple[PodSpec, ...]
+"""What lists say of the pod that is to use an image; none where no list shows it."""
 
 
 class PullUsers:
@@ -249,7 +221,7 @@ class PullUsers:
         """One was removed; lines name it otherwise than pods do."""
         self._present.clear()
 
-    def judge(self, record: Record, body: PullDecided, user: User) -> Judgement:
+    def judge(self, record: Record, body: PullDecided, specs: Specs) -> Judgement:
         """Judge that an image was used which is there, by that pod.
 
         Source: v1.36.2 pkg/kubelet/images/pullmanager/image_pull_manager.go MustAttemptImagePull
@@ -260,8 +232,7 @@ class PullUsers:
         if asked is None:
             why = "without the gate KubeletEnsureSecretPulledImages it cannot have been asked who "
             return same(False, f"{why}may use an image", certain=True)
-        image, is_of_log = body.image or "", self._context.coverage.is_of_log
-        access = self._access(record, image, user, asked)
+        access = self._access(record, body, specs, asked)
         if isinstance(access, str):
             return lacks([access])
         inputs = () if access.seq is None else (access.seq,)
@@ -269,11 +240,11 @@ class PullUsers:
             return same(True, access.why, inputs=inputs)
         why = f"{access.why}, so it cannot have been used without a pull"
         rulings = [Ruling(allowed=False, why=why, expected={"decision": "pull"}, inputs=inputs)]
-        if is_of_log and self._may_be_gone(record.ts_ns):
+        if self._context.coverage.is_of_log and self._may_be_gone(record.ts_ns):
             rulings.append(Ruling(allowed=True, why="", assumes=(_RECORDS,)))
         return judge(rulings)
 
-    def judge_pull(self, record: Record, body: PullDecided, user: User) -> Judgement:
+    def judge_pull(self, record: Record, body: PullDecided, specs: Specs) -> Judgement:
         """Judge that an image was pulled which policy ``IfNotPresent`` pulls if it is not there.
 
         Arguments as above.
@@ -286,7 +257,7 @@ class PullUsers:
             return lacks([asked])
         access = _Access(True, "nobody asks who may use it")
         if asked is not None:
-            found = self._access(record, body.image or "", user, asked)
+            found = self._access(record, body, specs, asked)
             if isinstance(found, str):
                 return same(True, "")
             access = found
@@ -317,8 +288,11 @@ class PullUsers:
         except PolicyError:
             return _POLICY
 
-    def _access(self, record: Record, image: str, user: User, requires: Requires) -> _Access | str:
+    def _access(
+        self, record: Record, body: PullDecided, specs: Specs, requires: Requires
+    ) -> _Access | str:
         """Whether a pod may use an image that is there; or what is missing to know."""
+        image = body.image or ""
         if not requires(image, True):
             return _Access(True, "no verification is asked for of this image")
         assert self._context.profile is not None
@@ -343,7 +317,7 @@ class PullUsers:
             return _Access(True, why, near[0][0])
         if len(near) > 1 or self._context.coverage.is_of_log:
             return _RECORDS
-        return user.access(*near[0])
+        return _by_record(body.namespace, specs, *near[0])
 
     def _without_secrets(self) -> bool:
         """Whether no pod of any list has secrets, and no plugin was set up to give credentials.
@@ -361,3 +335,20 @@ class PullUsers:
         last_ns = max((read_ns for read_ns, _, _ in self._read), default=ts_ns)
         removed = any(ts_ns <= deleted_ns for deleted_ns in self._deleted_ns)
         return removed or self._context.coverage.missing(ts_ns, max(last_ns, ts_ns)) is not None
+
+
+def _by_record(namespace: str, specs: Specs, seq: int, users: UsersOfImage) -> _Access | str:
+    """Whether a record of those who may use an image lets a pod; or what is missing to know.
+
+    Other secrets may hold the same credentials, which records keep as hashes.
+    """
+    if not specs:
+        return "the pod's spec"
+    secrets, accounts = specs[0].pull_secrets, [specs[0].service_account]
+    for names, known in ((secrets, users.secrets), (accounts, users.service_accounts)):
+        for name in names:
+            if f"{namespace}/{name}" in known:
+                return _Access(True, f"it was pulled with {name} before", seq)
+    if secrets and users.secrets:
+        return "the contents of pull secrets"
+    return _Access(False, "its record names nothing that the pod has", seq)

@@ -41,7 +41,7 @@ from kubeledger.verify.context import Prescan, See, VerifyContext
 from kubeledger.verify.evidence.container_specs import PodSpec, specs_of
 from kubeledger.verify.evidence.processes import Process, is_one
 from kubeledger.verify.rules.containers import subject_of
-from kubeledger.verify.rules.pull_turns import PullTurns, PullUsers, User
+from kubeledger.verify.rules.pull_turns import PullTurns, PullUsers
 
 _MARGIN_NS: Final = NS_PER_S // 2
 """A line about a decision is written so soon after it, on a node that is not slow."""
@@ -54,6 +54,13 @@ _BEFORE: Final = "pulls of it that failed before, and of which no record is left
 _BETWEEN: Final = "whether a pull of it failed meanwhile, of which no record is left"
 _EVALUATED: Final = "image pull failed for "
 """The error of a special reason as the pod's status has it begins so."""
+
+
+_Pull = PullDecided | PullEnded
+Specs = tuple[PodSpec, ...] | str
+"""All versions of a pod's spec, or what is missing to read one."""
+Key = tuple[str, str] | str
+"""Pod UID and image, by which back-offs are kept; or what is missing."""
 
 
 class _Failures(msgspec.Struct):
@@ -116,56 +123,57 @@ class PullVerifier(RuleVerifier):
         }
 
     def _decided(self, record: Record, body: PullDecided, state: NodeState) -> None:
-        self._follow()
-        specs = specs_of(self.context.pods, record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        specs = self._specs(record, body)
+        known, key = () if isinstance(specs, str) else specs, _key(body, specs)
         judgements = [self._by_policy(specs, body)]
-        user = User(body.namespace, () if isinstance(specs, str) else specs)
         match body.decision:
             case "pull":
-                judgements.append(self._over(record, body, specs))
+                judgements.append(self._over(record, key))
                 self._tried[record.seq] = record, body
-                if not isinstance(specs, str) and all(self._pulls_absent(s, body) for s in specs):
-                    judgements.insert(0, self._users.judge_pull(record, body, user))
+                # Does only that the image was not there, or not to be used, lead to a pull?
+                policies = [_policies(s.pulls(body.container, self._facts), body) for s in known]
+                if known and all(each == {IF_NOT_PRESENT} for each in policies):
+                    judgements.insert(0, self._users.judge_pull(record, body, known))
             case "back_off":
-                judgements.append(self._held_back(record, body, specs))
+                judgements.append(self._held_back(record, body, key))
             case "present":
-                judgements.append(self._users.judge(record, body, user))
+                judgements.append(self._users.judge(record, body, known))
                 self._users.used(record, body)
             case "never":
                 pass
         self.conclude(record, subject_of(body), all_of(judgements))
 
     def _ended(self, record: Record, body: PullEnded, state: NodeState) -> None:
-        self._follow()
-        specs = specs_of(self.context.pods, record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        specs = self._specs(record, body)
+        key = _key(body, specs)
         begun = None if record.cause is None else self._tried.pop(record.cause, None)
         if begun is not None:
             judgements = [self._as_tried(record, body, *begun)]
         else:
-            self._tried.pop(self._trying(_key(body, specs)) or 0, None)
-            judgements = [self._by_policy(specs, body), self._over(record, body, specs)]
+            self._tried.pop(self._trying(key) or 0, None)
+            judgements = [self._by_policy(specs, body), self._over(record, key)]
         if body.after_ts_ns is None:
             judgements.append(self._turns.judge(record, body, self._slack_ns(record)))
         if body.outcome != "pulled":
             judgements.append(self._by_error(body))
-            self._fail(record, body, specs)
+            if not isinstance(key, str):
+                self._fail(record, body, key)
         else:
             self._users.pulled(record, body)
         self.conclude(record, subject_of(body), all_of(judgements))
 
-    def _follow(self) -> None:
-        """Back-offs and turns are in the memory of one process."""
+    def _specs(self, record: Record, body: _Pull) -> Specs:
+        """What a pod asks for; back-offs and turns are in the memory of one process."""
         if not is_one(self.context.process, self._process):
             self._process = self.context.process
             self._failures.clear()
             self._tried.clear()
             self._turns.forget()
+        return specs_of(self.context.pods, record.ts_ns, body.pod_uid, body.namespace, body.pod)
 
     # -- the policy ------------------------------------------------------------------------
 
-    def _by_policy(
-        self, specs: tuple[PodSpec, ...] | str, body: PullDecided | PullEnded
-    ) -> Judgement:
+    def _by_policy(self, specs: Specs, body: _Pull) -> Judgement:
         """Whether the pod's policy for the image leads to this."""
         if isinstance(specs, str):
             return lacks([specs])
@@ -188,21 +196,14 @@ class PullVerifier(RuleVerifier):
         each = ((spec, one) for spec, found in of_image for one in sorted(filter(None, found)))
         return judge([_by(one, body, spec.assumes(seen), spec.seq) for spec, one in each])
 
-    def _pulls_absent(self, spec: PodSpec, body: PullDecided) -> bool:
-        """Whether only that the image was not there, or not to be used, leads to a pull."""
-        return _policies(spec.pulls(body.container, self._facts), body) == {IF_NOT_PRESENT}
-
     @property
     def _facts(self) -> ImagePullFacts | None:
         return None if self.context.profile is None else self.context.profile.imagepull
 
     # -- the back-off ----------------------------------------------------------------------
 
-    def _over(
-        self, record: Record, body: PullDecided | PullEnded, specs: tuple[PodSpec, ...] | str
-    ) -> Judgement:
+    def _over(self, record: Record, key: Key) -> Judgement:
         """Whether the back-off of a pull that was tried had passed."""
-        key = _key(body, specs)
         if isinstance(key, str):
             return lacks([key])
         failed = self._seen(key, record)
@@ -221,11 +222,8 @@ class PullVerifier(RuleVerifier):
             return same(True, rulings[0].why)
         return judge([*rulings, *self._in_a_hole(failed, record)])
 
-    def _held_back(
-        self, record: Record, body: PullDecided, specs: tuple[PodSpec, ...] | str
-    ) -> Judgement:
+    def _held_back(self, record: Record, body: PullDecided, key: Key) -> Judgement:
         """Whether the back-off of a pull that was not tried had not passed."""
-        key = _key(body, specs)
         if isinstance(key, str):
             return lacks([key])
         failed, slack_ns = self._seen(key, record), self._slack_ns(record)
@@ -273,7 +271,7 @@ class PullVerifier(RuleVerifier):
             failed.seen_ns = record.ts_ns
         return failed
 
-    def _trying(self, key: tuple[str, str] | str) -> int | None:
+    def _trying(self, key: Key) -> int | None:
         """The first pull of an image that was tried and of whose end nothing is recorded."""
         return next((n for n, (_, tried) in self._tried.items() if _key(tried, ()) == key), None)
 
@@ -282,11 +280,8 @@ class PullVerifier(RuleVerifier):
         is_whole = self._process is not None and self._process.from_start
         return self.context.coverage.is_of_log or not is_whole
 
-    def _fail(self, record: Record, body: PullEnded, specs: tuple[PodSpec, ...] | str) -> None:
+    def _fail(self, record: Record, body: PullEnded, key: tuple[str, str]) -> None:
         """Raise the back-off; one that may have been forgotten may begin again."""
-        key = _key(body, specs)
-        if isinstance(key, str):
-            return
         failed, slack_ns, now_ns = self._seen(key, record), self._slack_ns(record), record.ts_ns
         begin_ns = now_ns if body.after_ts_ns is None else body.after_ts_ns
         if self._process is not None and begin_ns < self._process.started_ns < now_ns:
@@ -360,7 +355,7 @@ _DOES: Final[Mapping[str, str]] = {
 }
 
 
-def _by(policy: str, body: PullDecided | PullEnded, assumes: tuple[str, ...], seq: int) -> Ruling:
+def _by(policy: str, body: _Pull, assumes: tuple[str, ...], seq: int) -> Ruling:
     """What a policy leads to."""
     decision = body.decision if isinstance(body, PullDecided) else "pull"
     if decision == "never":
@@ -379,15 +374,12 @@ def _by(policy: str, body: PullDecided | PullEnded, assumes: tuple[str, ...], se
     )
 
 
-def _policies(
-    found: Mapping[str | None, set[str | None]], body: PullDecided | PullEnded
-) -> set[str | None]:
+def _policies(found: Mapping[str | None, set[str | None]], body: _Pull) -> set[str | None]:
     """The policies of the image that a decision is about, of all where it names none."""
     return set().union(*(of for image, of in found.items() if body.image in (None, image)))
 
 
-def _key(body: PullDecided | PullEnded, specs: tuple[PodSpec, ...] | str) -> tuple[str, str] | str:
-    """Pod UID and image, by which back-offs are kept; or what is missing."""
+def _key(body: _Pull, specs: Specs) -> Key:
     if body.pod_uid is None:
         return "the pod's UID"
     if body.image is not None:

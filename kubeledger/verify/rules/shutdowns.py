@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-import msgspec
-
-from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.lifecycle.termination import (
     ShutdownGroup,
     shutdown_grace_s,
@@ -81,6 +78,14 @@ class ShutdownVerifier(RuleVerifier):
             self._restart()
         elif self._began is None:
             self._begin(record)
+        elif body.step == "detected" and isinstance(stop := self._began.body, PodTerminating):
+            began, why = self._began, "no pod is stopped for a shutdown that is still to come"
+            sides = (began.seq, "it is stopped"), (record.seq, "the shutdown is detected")
+            if record.ts_ns > began.ts_ns + _AT_ONCE_NS:
+                subject = f"pod/{stop.namespace}/{stop.pod}"
+                self.context.contradict(
+                    began.ts_ns, subject, why, *sides, by_absence=True, by_lines=True
+                )
 
     def _groups(self) -> tuple[ShutdownGroup, ...]:
         """Those of this kubelet; none where its settings are not known."""
@@ -99,22 +104,20 @@ class ShutdownVerifier(RuleVerifier):
     ) -> tuple[int, int] | None:
         """A pod's group and its seconds; None where that is not known."""
         listed, groups = self.context.pods.at(ts_ns, uid, namespace, pod), self._groups()
-        if listed is None or not groups or self.context.profile is None:
-            return None
-        try:
-            spec = listed.as_(Pod)
-        except msgspec.ValidationError:
+        spec = None if listed is None else listed.pod
+        if spec is None or not groups or self.context.profile is None:
             return None
         index = shutdown_group(groups, spec, self.context.profile.lifecycle)
         return index, shutdown_grace_s(groups[index], spec)
 
     def _begin(self, record: Record) -> None:
-        """Every active pod is owed its end, when its turn comes."""
+        """Every active pod that does not end yet is owed its end, when its turn comes."""
         self._began = record
         groups, ts_ns = self._groups(), record.ts_ns
         for pod in self.context.timeline.active(ts_ns, ts_ns).must.values():
+            ends_ns = pod.deleted_ns or pod.end_decided_ns
             found = self._group(ts_ns, pod.uid, pod.namespace, pod.name)
-            if found is None:
+            if found is None or (ends_ns is not None and ends_ns <= ts_ns):
                 continue
             wait_s = sum(group.seconds for group in groups[: found[0]])
             self.context.debts.owe(

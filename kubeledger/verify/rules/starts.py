@@ -16,6 +16,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodConfigChanged,
     PodListed,
     PodTerminated,
+    PodTerminating,
 )
 from kubeledger.model.bodies.node import ClockStepped, KubeletStarted, PodStageFailed, Stage
 from kubeledger.model.bodies.prober import ProbeTransitioned
@@ -52,6 +53,8 @@ _ONE_RELIST_NS: Final = NS_PER_S // 2
 """What one relist saw of a pod is told so soon after each other."""
 _LATE_NS: Final = 2 * NS_PER_S
 """An event may be logged so long after what it shows."""
+_CLEARED: Final = frozenset({"orphaned", "removed"})
+_TURNED: Final = ("Started", "Started", "Created", "Created")
 _STARTING: Final[frozenset[Stage]] = frozenset({"image", "create", "start", "hook"})
 """Stages that a start comes to once its back-off is over."""
 _OF_CREATED: Final[frozenset[Stage]] = frozenset({"start", "hook"})
@@ -66,6 +69,7 @@ class Starts(RuleVerifier):
         self._pods: dict[str, dict[str, Container]] = {}
         self._were: dict[str, dict[str, Container]] = {}
         self._added: set[str] = set()
+        self._over: dict[str, Record] = {}
         self._process: Process | None = None
         self._relisted_ns: int | None = None
         self._causes = Causes(context)
@@ -80,6 +84,7 @@ class Starts(RuleVerifier):
     def derive(self, state: NodeState) -> None:
         known = self.context.timeline.pods
         self._were = {key: each for key, each in self._were.items() if key in known}
+        self._over = {key: each for key, each in self._over.items() if key in known}
 
     def sees(self) -> Mapping[type[Body], See]:
         return {
@@ -88,6 +93,7 @@ class Starts(RuleVerifier):
             PodConfigChanged: self._in_time(self._config_changed),
             PodListed: self._in_time(self._pod_listed),
             PodTerminated: self._in_time(self._terminated),
+            PodTerminating: self._judge_over,
             ContainerStarted: self._in_time(self._container_started),
             ContainerDied: self._in_time(self._container_died),
             ContainerKilled: self._killed,
@@ -152,6 +158,7 @@ class Starts(RuleVerifier):
         if not is_one(self.context.process, self._process):
             self._process, self._relisted_ns = self.context.process, None
             self._added.clear()
+            self._over.clear()
             for container in self._all():
                 container.was_inherited = True
                 container.back_off = BackOff(container.name, is_new=container.is_first)
@@ -159,6 +166,7 @@ class Starts(RuleVerifier):
     def _config_changed(self, record: Record, body: PodConfigChanged, key: str) -> None:
         if body.operation == "ADD":
             self._added.add(key)
+            self._over.pop(key, None)
         for container in self._of_pod(key):
             if body.operation == "ADD":
                 container.back_off.reset()
@@ -185,7 +193,23 @@ class Starts(RuleVerifier):
                 self.context.contradict(
                     record.ts_ns, f"pod/{body.namespace}/{body.pod}", why, *sides
                 )
+        self._over.setdefault(key, record)
         self._gone(key)
+
+    def _judge_over(
+        self, record: Record, body: PodTerminating | ContainerKilled, state: NodeState
+    ) -> None:
+        """A pod is stopped before it has ended; what is found to run then is cleared away."""
+        ended = self._over.get(key_for(state, body), record)
+        lost = self.context.coverage.missing(ended.ts_ns, record.ts_ns)
+        if body.reason in _CLEARED or record.ts_ns <= ended.ts_ns + RELIST_NS or lost is not None:
+            return
+        del self._over[key_for(state, body)]
+        subject, why = f"pod/{body.namespace}/{body.pod}", "a pod is stopped after it has ended"
+        sides = (ended.seq, "the pod is terminated"), (record.seq, "it is stopped")
+        self.context.contradict(
+            record.ts_ns, subject, why, *sides, by_absence=True, by_lines=True, kind=ended.kind
+        )
 
     def _gone(self, key: str) -> None:
         """What lines tell of its containers later was before, unless it is added again."""
@@ -329,6 +353,7 @@ class Starts(RuleVerifier):
 
     def _killed(self, record: Record, body: ContainerKilled, state: NodeState) -> None:
         self._pass_time(record)
+        self._judge_over(record, body, state)
         known = self._find(key_for(state, body), body.container)
         if known is None or known.find(body.container_id) is None:
             body = corrected(body, self._causes.judge(record, body))
@@ -365,13 +390,31 @@ class Starts(RuleVerifier):
         key, name = key_for(state, body), body.container
         if body.object_kind != "Pod":
             return
+        # Lists show only the last of several; words of another event are no creation.
+        is_line = name is not None and any(piece.line is not None for piece in record.evidence)
+        if name is not None and is_line and body.reason in _TURNED:
+            self._take_turn(record, body, self._get(key, name))
         if body.reason == "Created" and name is not None:
-            # Lists show only the last of several; words of another event are no creation.
-            is_line = any(piece.line is not None for piece in record.evidence)
             if is_line and "created" in body.message.lower():
                 self._created(record, self._get(key, name))
             return
         self._failed(record, body, key)
+
+    def _take_turn(self, record: Record, body: KubernetesEvent, container: Container) -> None:
+        """What starts twice, and then is created twice, started before it was created."""
+        turns = container.turns
+        turns.append(record)
+        del turns[: -len(_TURNED)]
+        if tuple(getattr(each.body, "reason", "") for each in turns) != _TURNED:
+            return
+        first, started, created, _ = turns
+        lost = self.context.coverage.missing(first.ts_ns, record.ts_ns)
+        if created.ts_ns > started.ts_ns + RELIST_NS and lost is None:
+            why = "a container is started before it is created"
+            sides = (started.seq, "it is started"), (created.seq, "it is created")
+            self.context.contradict(
+                record.ts_ns, subject_of(body), why, *sides, by_absence=True, kind=record.kind
+            )
 
     def _failed(self, record: Record, body: OfPod, key: str) -> None:
         """A start that the back-off let through, and counted, did not succeed."""

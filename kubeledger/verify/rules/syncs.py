@@ -88,6 +88,17 @@ class _SyncedPod(msgspec.Struct):
     shown: dict[str, _Shown] = {}
 
 
+class _Sync(msgspec.Struct):
+    """A start or an end that a pod's next sync follows on; ``listed``, ``specs``: what it sees."""
+
+    record: Record
+    body: ContainerStarted | ContainerDied
+    key: str
+    pod: _SyncedPod
+    listed: ListedPod
+    specs: list[Pod]
+
+
 class SyncVerifier(RuleVerifier):
     """Says which starts did not come, and which came out of order; it judges no decision."""
 
@@ -238,12 +249,13 @@ class SyncVerifier(RuleVerifier):
             return
         if not self.context.timeline.goes_on(record, record.ts_ns):
             return
-        self._judge_order(record, body, key, pod, specs, is_first=before is None)
+        sync = _Sync(record, body, key, pod, listed, specs)
+        self._judge_order(sync, is_first=before is None)
         if any(each.spec.active_deadline_seconds is not None for each in specs):
             return
         starts = [self._starts(spec, pod) for spec in specs]
         for name in sorted(set.intersection(*starts)):
-            self._owe(record, body, key, name, pod, listed)
+            self._owe(sync, name)
 
     def _starts(self, spec: Pod, pod: _SyncedPod) -> set[str]:
         """What a sync surely starts, whatever exit codes are not known."""
@@ -262,103 +274,81 @@ class SyncVerifier(RuleVerifier):
         status = PodStatus((sandbox,), tuple(statuses))
         return compute_pod_actions(spec, status, {}, {}, self.context.profile.kuberuntime)
 
-    def _owe(
-        self,
-        record: Record,
-        body: ContainerStarted | ContainerDied,
-        key: str,
-        name: str,
-        pod: _SyncedPod,
-        listed: ListedPod,
-    ) -> None:
+    def _owe(self, sync: _Sync, name: str) -> None:
         """A start is owed; not where a list shows one that no line does."""
-        due_ns, before = self._due_ns(record.ts_ns), pod.shown.get(name)
-        for container_id, each in self.context.instances.of_pod(key).items():
+        record, body, before = sync.record, sync.body, sync.pod.shown.get(name)
+        due_ns = self._due_ns(record.ts_ns)
+        for container_id, each in self.context.instances.of_pod(sync.key).items():
             other = before is None or before.container_id != container_id
             if each.name == name and other and each.seen_ns > record.ts_ns:
                 return
-        if before is None:
-            why = f"container {name} is the next to start"
-        else:
+        shown_by: type[Body] = KubernetesEvent
+        why = f"container {name} is the next to start"
+        if before is not None:
+            shown_by = ContainerStarted
             why = f"container {name} ended by {format_ts(before.record.ts_ns)}"
             why += " and is to be started again"
-        self.context.debts.owe(
-            (_SYNC, key, name),
-            Debt(
-                since=record,
-                of_pod=True,
-                due_ns=due_ns,
-                shown_by=KubernetesEvent if before is None else ContainerStarted,
-                kind=(ContainerStarted if before is None else ContainerRestarted).kind,
-                subject=f"container/{body.namespace}/{body.pod}/{name}",
-                expected={"container": name},
-                why=f"{why}, and nothing is recorded of it, nor of what would hold it up, "
-                f"for {(due_ns - record.ts_ns) // NS_PER_S} s",
-                rule=self.rule,
-                inputs=(record.seq, listed.seq),
-            ),
+        debt = Debt(
+            since=record,
+            of_pod=True,
+            due_ns=due_ns,
+            shown_by=shown_by,
+            kind=(ContainerStarted if before is None else ContainerRestarted).kind,
+            subject=f"container/{body.namespace}/{body.pod}/{name}",
+            expected={"container": name},
+            why=f"{why}, and nothing is recorded of it, nor of what would hold it up, "
+            f"for {(due_ns - record.ts_ns) // NS_PER_S} s",
+            rule=self.rule,
+            inputs=(record.seq, sync.listed.seq),
         )
+        self.context.debts.owe((_SYNC, sync.key, name), debt)
 
     # -- order -------------------------------------------------------------------------------
 
-    def _judge_order(
-        self,
-        record: Record,
-        body: ContainerStarted | ContainerDied,
-        key: str,
-        pod: _SyncedPod,
-        specs: list[Pod],
-        *,
-        is_first: bool,
-    ) -> None:
+    def _judge_order(self, sync: _Sync, *, is_first: bool) -> None:
         """Init containers come first, and one that fails for good lets nothing follow.
 
         A sidecar may start again while the others run, but not (``is_first``) for the first time.
         What came after one in their order shows that this had ended well.
         """
-        own = {c.name for spec in specs for c in spec.spec.containers or ()}
-        inits = {c.name: c for spec in specs for c in spec.spec.init_containers or ()}
+        record, body, pod, profile = sync.record, sync.body, sync.pod, self.context.profile
+        assert profile is not None
+        own = {c.name for spec in sync.specs for c in spec.spec.containers or ()}
+        inits = {c.name: c for spec in sync.specs for c in spec.spec.init_containers or ()}
         ran = [each for name, each in pod.shown.items() if name in own]
-        names = list(inits)
-        at = names.index(body.container) if body.container in inits else len(names)
+        names, init = list(inits), inits.get(body.container or "")
+        at = len(names) if init is None else names.index(init.name)
         later = [pod.shown[n] for n in names[at + 1 :] if n in pod.shown and not ran and is_first]
-        assert self.context.profile is not None
         # Old kubelets run an init container again whose remains were removed.
-        strict = pod.is_whole or self.context.profile.kuberuntime.running_app_initialized
+        strict = pod.is_whole or profile.kuberuntime.running_app_initialized
         if not (ran or later) or not inits or not strict:
             return
-        failed = self._failed_for_good(pod, specs) if ran else None
-        init = inits.get(body.container or "")
-        if failed is not None:
+        if ran and (failed := self._failed_for_good(pod, sync.specs)) is not None:
             one, other = (getattr(each.record.body, "container", "") for each in (ran[0], failed))
             why = f"container {one} is not started after init container {other} failed for good"
             started = ran[0].record.seq, f"container {one} started"
             sides = started, (failed.record.seq, f"container {other} failed for good")
             self.context.contradict(record.ts_ns, subject_of(body), why, *sides)
-        elif (
-            init is not None
-            and isinstance(body, ContainerStarted)
-            and (running := next((each for each in (*ran, *later) if each.runs or not ran), None))
-            is not None
-            and (init.restart_policy != ALWAYS or (is_first and pod.is_whole
-                 and running.record.ts_ns < self.context.times.told(record.ts_ns).from_ns))
-        ):  # fmt: skip
-            name = getattr(running.record.body, "container", "")
-            self.context.debts.owe(
-                (_ORDER, key, name),
-                Debt(
-                    since=record,
-                    of_pod=True,
-                    due_ns=record.ts_ns + _BATCH_NS,
-                    shown_by=ContainerStarted,
-                    subject=subject_of(body),
-                    why=f"init container {body.container} runs only before container {name}",
-                    disputed=(
-                        (running.record.seq, f"container {name} had started"),
-                        (record.seq, f"init container {body.container} starts"),
-                    ),
-                ),
-            )
+            return
+        running = next((each for each in (*ran, *later) if each.runs or not ran), None)
+        if init is None or running is None or not isinstance(body, ContainerStarted):
+            return
+        is_new = is_first and pod.is_whole
+        told_ns = self.context.times.told(record.ts_ns).from_ns
+        if init.restart_policy == ALWAYS and not (is_new and running.record.ts_ns < told_ns):
+            return
+        name = getattr(running.record.body, "container", "")
+        ran_first = running.record.seq, f"container {name} had started"
+        debt = Debt(
+            since=record,
+            of_pod=True,
+            due_ns=record.ts_ns + _BATCH_NS,
+            shown_by=ContainerStarted,
+            subject=subject_of(body),
+            why=f"init container {body.container} runs only before container {name}",
+            disputed=(ran_first, (record.seq, f"init container {body.container} starts")),
+        )
+        self.context.debts.owe((_ORDER, sync.key, name), debt)
 
     def _failed_for_good(self, pod: _SyncedPod, specs: list[Pod]) -> _Shown | None:
         """The init container after whose end no sync starts anything."""

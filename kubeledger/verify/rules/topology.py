@@ -30,11 +30,13 @@ from kubeledger.kubelet.topologymanager.scope import (
 from kubeledger.model.bodies.resourcemanagers import AffinityDecided, Hint, HintsGenerated
 from kubeledger.model.record import Record
 from kubeledger.replay.node.state import NodeState
-from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, open_to, recorded, same
+from kubeledger.verify.belief import Judgement, lacks, open_to, recorded, same
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.line_classes import HINTS, HINTS_OF_A_POD, NO_HINT
 from kubeledger.verify.evidence.machine import Affinity, Offer, mask_of_hint
 from kubeledger.verify.finding import Fields
-from kubeledger.verify.rules.devices.model import DeviceManagerModel, joined, nodes_text
+from kubeledger.verify.rules.devices.model import DeviceTable
+from kubeledger.verify.rules.devices.worlds import joined, nodes_text
 from kubeledger.verify.variant import RECORDED, UNKNOWN
 
 RULE: Final = "pkg/kubelet/cm/topologymanager/policy.go mergeFilteredHints"
@@ -62,30 +64,28 @@ class _Merged(NamedTuple):
     logged: Fields
 
 
-class Affinities:
+class Affinities(DeviceTable):
     """Judgements of ``AffinityDecided``; tells other rules what was stored."""
 
-    def __init__(self, model: DeviceManagerModel) -> None:
-        self._model = model
+    def __init__(self, context: VerifyContext) -> None:
+        super().__init__(context)
         self._scope_reported: int | None = None
         self._refuted: set[tuple[str, tuple[int, ...]]] = set()
 
     def restarted(self) -> None:
         """A new kubelet process knows no hints, and may have another policy."""
-        self._model.context.alignment.restarted()
+        self.context.alignment.restarted()
         self._refuted.clear()
 
     def offered(self, record: Record, body: HintsGenerated, state: NodeState) -> None:
         """Hints came in: keep them for the merge that they cause."""
-        self._model.context.alignment.offer(record, self._model.key(record, state), body)
+        self.context.alignment.offer(record, self.key(record, state), body)
 
-    def decided(
-        self, rule: RuleVerifier, record: Record, body: AffinityDecided, state: NodeState
-    ) -> None:
+    def decided(self, record: Record, body: AffinityDecided, state: NodeState) -> None:
         """Judge a merged hint, and remember what was stored."""
-        model, alignment = self._model, self._model.context.alignment
-        pod, offer = model.key(record, state), alignment.offered(record.cause)
-        subject = model.subject(record, pod, body.container)
+        alignment = self.context.alignment
+        pod, offer = self.key(record, state), alignment.offered(record.cause)
+        subject = self.subject(record, pod, body.container)
         stored = {_of(body.hint)}
         policies, missing = self._policies(body, state, offer)
         logged = recorded(record, ("hint", "policy"))
@@ -95,15 +95,15 @@ class Affinities:
             why = "with policy none no hints are merged and no affinity is stored"
             found, stored = same(False, why), {_NO_AFFINITY}
         else:
-            tried = [self._judge(record, body, policy, offer, pod) for policy in policies]
+            tried = [self._merge(record, body, policy, offer, pod) for policy in policies]
             found, logged = self._agreed(tried), tried[0].logged
-            self._compare(record, body, subject, tried[0])
+            self._compare_lines(record, subject, tried[0])
             if found.verdict != "unverifiable":
                 # A variant's decision stands; of the recorded one, either may have been stored.
                 of_variant = {each.hint for each in tried}
-                stored = of_variant | (stored if model.context.variant == RECORDED else set())
+                stored = of_variant | (stored if self.context.variant == RECORDED else set())
         is_open = found.verdict == "unverifiable"
-        rule.conclude(record, subject, found, recorded=None if is_open else logged, rule=RULE)
+        self.conclude(record, subject, found, recorded=None if is_open else logged, rule=RULE)
         hints = {} if offer is None else offer.hints
         without = frozenset(resource for resource, given in hints.items() if given is None)
         ordered = sorted(stored, key=lambda h: (-1 if h.affinity is None else h.affinity, h[1]))
@@ -113,7 +113,7 @@ class Affinities:
         self, body: AffinityDecided, state: NodeState, offer: Offer | None
     ) -> tuple[list[Policy], list[str]]:
         """The policy on this machine, or all that it may be; and what is missing."""
-        context = self._model.context
+        context = self.context
         machines = self._machines(body, state, offer)
         lacking = {
             context.missing_profile: context.profile is None,
@@ -131,7 +131,7 @@ class Affinities:
 
     def _names(self, body: AffinityDecided) -> list[PolicyName]:
         """The policy; where no source says, all that merge hints."""
-        name: Any = self._model.context.settings.get(_POLICY)
+        name: Any = self.context.settings.get(_POLICY)
         name = body.policy if name is UNKNOWN else name
         if name is None:
             return [each for each in get_args(PolicyName) if each != "none"]
@@ -144,16 +144,16 @@ class Affinities:
         # Without any hint, all nodes are merged: those that most other decisions yielded.
         none = offer is not None and all(hints is None for hints in offer.hints.values())
         own = body.hint.numa_nodes
-        if nodes := self._model.numa_nodes(state, own if none else None):
+        if nodes := self.numa_nodes(state, own if none else None):
             return [nodes]
-        if not (least := self._model.first_pass.nodes_with_cpus):
+        if not (least := self.first_pass.nodes_with_cpus):
             return []
         named = tuple(sorted({*least, *(own or ())}))
         return list(dict.fromkeys((least, named, (*named, named[-1] + 1))))
 
     def _starts(self, policy: Policy) -> bool:
         """Whether a kubelet starts with a variant's options on this machine."""
-        context, profile = self._model.context, self._model.context.profile
+        context, profile = self.context, self.context.profile
         if policy.name == "none" or profile is None or context.variant == RECORDED:
             return True
         options = context.settings.get(_OPTIONS)
@@ -165,10 +165,10 @@ class Affinities:
             return False
         return len(policy.numa_nodes) <= read.max_allowable_numa_nodes
 
-    def _judge(
+    def _merge(
         self, record: Record, body: AffinityDecided, policy: Policy, offer: Offer, pod: str
     ) -> _Merged:
-        context = self._model.context
+        context = self.context
         assert context.profile is not None
         hint, admits = merge(policy, [offer.hints], context.profile.topology)
         wrong = self._wrong_subject(body, offer, pod)
@@ -219,18 +219,20 @@ class Affinities:
         first = denying[0].judgement
         return open_to(" and ".join(unknown), denied=first.why, inputs=first.inputs)
 
-    def _compare(self, record: Record, body: AffinityDecided, subject: str, own: _Merged) -> None:
+    def _compare_lines(self, record: Record, subject: str, own: _Merged) -> None:
         """Show where lines differ on the hint, or settings on what hints were merged for."""
+        body = record.body
+        assert isinstance(body, AffinityDecided)
         if own.judgement.verdict == "match":
             self._compare_scope(record, body)
         elif body.disputed is not None and own.hint == _of(body.hint):
             sides = ((record.seq, _text(_of(each))) for each in (body.hint, body.disputed))
             what = "lines about one merged hint name different hints"
-            self._model.context.contradict(record.ts_ns, subject, what, *sides)
+            self.context.contradict(record.ts_ns, subject, what, *sides)
 
     def _wrong_subject(self, body: AffinityDecided, offer: Offer, pod: str) -> dict[str, Any]:
         """Fields that say for whom hints were merged, where it was for another."""
-        context, logged = self._model.context, offer.body
+        context, logged = self.context, offer.body
         wrong: dict[str, Any] = {"pod_uid": logged.pod_uid} if offer.pod != pod else {}
         pods = _SCOPE in context.variant.settings and context.settings.get(_SCOPE) == "pod"
         if logged.container != body.container or (pods and body.container):
@@ -239,12 +241,12 @@ class Affinities:
 
     def _is_own(self, setting: str) -> bool:
         """Whether a setting is the recorded one, and its sources agree."""
-        context = self._model.context
+        context = self.context
         return setting not in context.settings.disputed | context.variant.settings.keys()
 
     def _compare_scope(self, record: Record, body: AffinityDecided) -> None:
         """Hints and merged hint are about a container, or a pod: the setting says which."""
-        context = self._model.context
+        context = self.context
         scope, seq = context.settings.get(_SCOPE), context.settings.seq
         own = "pod" if body.container is None else "container"
         is_told = seq in (None, self._scope_reported) or not self._is_own(_SCOPE)
@@ -265,7 +267,7 @@ class Affinities:
             empty = [resource for resource, hints in offer.body.hints.items() if hints == ()]
             if not all(any(f"'{resource}'" in text for text in logged) for resource in empty):
                 return False
-        context = self._model.context
+        context = self.context
         gates = context.settings.get("featureGates")
         gates = gates if isinstance(gates, dict) else {}
         assert context.profile is not None

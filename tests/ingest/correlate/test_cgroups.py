@@ -5,7 +5,7 @@ import pytest
 
 from kubeledger.ingest.correlate.cgroups import CgroupAssembler
 from kubeledger.ingest.correlate.context import BundleContext, ContainerRef
-from kubeledger.ingest.correlate.registers import Containers
+from kubeledger.ingest.correlate.registers import Registers
 from kubeledger.ingest.sources.documents import Document, read_document
 from kubeledger.ingest.sources.items import CgroupFiles, Item
 from kubeledger.ingest.sources.streams import SourceFile
@@ -51,7 +51,7 @@ def snapshot(ts_ns: int, values: Mapping[str, Mapping[str, str]]) -> CgroupFiles
 @pytest.fixture
 def assembler() -> CgroupAssembler:
     containers = {"c1": ContainerRef("abc", "app"), "s1": ContainerRef("abc", None, sandbox=True)}
-    return CgroupAssembler(BundleContext(node="n", containers=containers), Containers())
+    return CgroupAssembler(Registers(BundleContext(node="n", containers=containers)))
 
 
 def test_first_snapshot_creates(assembler: CgroupAssembler) -> None:
@@ -166,7 +166,7 @@ def told_of(contents: Sequence[bytes], file: Path) -> tuple[set[str], dict[str, 
         items += read_document(Document(SourceFile(file.name, file), "cgroup-files", ts_ns))[0]
     gone: set[str] = set()
     values: dict[str, object] = {}
-    for fact in feed_items(CgroupAssembler(BundleContext(node="n"), Containers()), items):
+    for fact in feed_items(CgroupAssembler(Registers(BundleContext(node="n"))), items):
         body = fact.body
         if isinstance(body, CgroupRemoved):
             gone.add(body.cgroup)
@@ -258,7 +258,7 @@ what a class requests
 """
 
 test_scene = played_out(
-    SCENES, {}, played_by(lambda _: CgroupAssembler(BundleContext(node="n"), Containers()))
+    SCENES, {}, played_by(lambda _: CgroupAssembler(Registers(BundleContext(node="n"))))
 )
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from kubeledger.ingest.correlate.assignments import CpuAssembler
 from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.registers import Registers
 from kubeledger.model.bodies.resourcemanagers import (
     CpuAllocationFailed,
     CpuManagerStarted,
@@ -157,6 +158,6 @@ def test_lines_of_each_form(version: str, options: tuple[str, ...], policy: str)
     for body in bodies:
         first, *rest = free_text(body) if minor < 21 else structured(body, short=minor > 34)
         written += [f"+3s {first}", *rest]
-    facts = feed(CpuAssembler(context), lines(*written))
+    facts = feed(CpuAssembler(Registers(context)), lines(*written))
     read = [fact.body for fact in facts]
     assert read == [as_logged(body, names, minor=minor) for body in bodies]

@@ -11,7 +11,7 @@ from kubeledger.ingest.correlate.context import (
     IndexedEvent,
 )
 from kubeledger.ingest.correlate.devices import DeviceAssembler
-from kubeledger.ingest.correlate.registers import Pods, SyncLoop
+from kubeledger.ingest.correlate.registers import Registers
 from kubeledger.ingest.correlate.survey import _take_checkpoint
 from kubeledger.ingest.sources.items import (
     ApiEvent,
@@ -38,7 +38,7 @@ FILE = Evidence(file="checkpoint")
 
 def devices_of(known: BundleContext) -> DeviceAssembler:
     """The assembler of a node whose log tells of no pods."""
-    return DeviceAssembler(known, Pods(known), SyncLoop())
+    return DeviceAssembler(Registers(known))
 
 
 def context(*checkpoints: Checkpoint, **pods: str) -> BundleContext:

@@ -4,6 +4,7 @@ import pytest
 
 from kubeledger.ingest.correlate.context import BundleContext, IndexedEvent
 from kubeledger.ingest.correlate.images import ImageAssembler
+from kubeledger.ingest.correlate.registers import Registers
 from kubeledger.ingest.sources.items import Fact, Item, StatsSummary
 from kubeledger.ingest.sources.shapes import ApiReason
 from kubeledger.model.bodies.images import (
@@ -252,14 +253,16 @@ def _assembler(files: list[str]) -> ImageAssembler:
             when = at("10:00:00")
             key = ("Node", "default", "n", "InvalidDiskCapacity", rest)
             known.events[key] = IndexedEvent(ApiReason.read({}), 1, when, when, (FILE,))
-    return ImageAssembler(known)
+    return ImageAssembler(Registers(known))
 
 
 test_scene = played_out(f"{SCENES}{_OTHERS}\n{_ERRORS}", WORDS, played_by(_assembler))
 
 
 def run(*texts: str) -> list[Fact]:
-    return feed(ImageAssembler(BundleContext(node="n", kubelet_version="1.20.2")), lines(*texts))
+    return feed(
+        ImageAssembler(Registers(BundleContext(node="n", kubelet_version="1.20.2"))), lines(*texts)
+    )
 
 
 def deleted(facts: list[Fact]) -> list[tuple[str, int | None, str | None, bool]]:
@@ -275,7 +278,7 @@ def test_a_run_cut_short_has_no_end() -> None:
     start, removal = WORDS["start"], WORDS["remove"].replace("{1}", "a").replace("{2}", "10")
     *first, last = lines(start, removal, f"+60s {WORDS['ok']}")
     last.pid = 2
-    facts = feed(ImageAssembler(BundleContext(node="n")), [*first, last])
+    facts = feed(ImageAssembler(Registers(BundleContext(node="n"))), [*first, last])
     assert bodies(facts, GarbageCollected) == [GarbageCollected(outcome="below_threshold")]
     assert len(deleted(facts)) == 1
 
@@ -288,7 +291,7 @@ class TestRecordings:
     )
     def test_detect_passes(self, version: str, passes: list[int], pinned: bool | None) -> None:
         stream = recorded(f"images/{version}.log")
-        facts = feed(ImageAssembler(BundleContext(node="n")), stream)
+        facts = feed(ImageAssembler(Registers(BundleContext(node="n"))), stream)
         found = bodies(facts, ImagesDetected)
         assert [len(body.images) for body in found] == passes
         assert {image.pinned for body in found for image in body.images} == {pinned}
@@ -312,7 +315,7 @@ def stats(minute: int, available: int | None) -> StatsSummary:
 def test_stats_when_they_change() -> None:
     empty = StatsSummary(at("02:05:00"), {"node": {"runtime": None}}, FILE)
     items: list[Item] = [stats(0, 7), stats(1, 7), stats(2, None), empty]
-    facts = feed(ImageAssembler(BundleContext(node="n")), items)
+    facts = feed(ImageAssembler(Registers(BundleContext(node="n"))), items)
     assert bodies(facts, ImageFsObserved) == [
         ImageFsObserved(capacity_bytes=100, available_bytes=7, used_bytes=5),
         ImageFsObserved(capacity_bytes=100, available_bytes=None, used_bytes=5),

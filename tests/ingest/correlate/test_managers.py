@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from kubeledger.ingest.correlate.assembler import Assembler
 from kubeledger.ingest.correlate.assignments import CpuAssembler, MemoryAssembler
 from kubeledger.ingest.correlate.context import BundleContext, ContainerRef
+from kubeledger.ingest.correlate.registers import Registers
 from kubeledger.ingest.correlate.survey import _take_memory
 from kubeledger.ingest.sources.items import CpuManagerState, Fact, Item, LogLine, MemoryManagerState
 from kubeledger.model.bodies.resourcemanagers import (
@@ -21,7 +22,7 @@ from kubeledger.model.bodies.resourcemanagers import (
 )
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import parse_ts
-from tests.ingest.feeding import DATA, at, bodies, feed, log_line, recorded
+from tests.ingest.feeding import DATA, at, bodies, feed, listening, log_line, recorded
 from tests.ingest.scenes import Play, events_of, line_of, played_out
 
 FILE = Evidence(file="state")
@@ -43,7 +44,7 @@ def played_by(assembler: type[CpuAssembler | MemoryAssembler]) -> Play:
                 stream.append(CpuManagerState(at(clock), json.loads(text), FILE))
             else:
                 stream.append(log_line(line_of(clock, word, text, words), number))
-        return feed(assembler(known), stream)
+        return feed(assembler(Registers(known)), stream)
 
     return play
 
@@ -200,12 +201,12 @@ test_memory = played_out(MEMORY, MEMORY_WORDS, played_by(MemoryAssembler))
 
 
 def reported(assembler: Assembler) -> list[LogLine]:
-    return [line for line in recorded(LOG) if line.message in assembler.structured()]
+    return [line for line in recorded(LOG) if line.message in listening(assembler)]
 
 
 def test_a_recorded_log_of_cpus() -> None:
     """Two starts, three allocations, one release, of a kubelet 1.30.14."""
-    assembler = CpuAssembler(BundleContext(node="n"))
+    assembler = CpuAssembler(Registers(BundleContext(node="n")))
     facts = feed(assembler, reported(assembler))
     first, second = bodies(facts, CpuManagerStarted)
     places = [CpuPlace(numa_node=0, socket=0, core=core) for core in (0, 1)]
@@ -230,7 +231,7 @@ def test_a_recorded_log_of_memory() -> None:
     context = BundleContext(node="n")
     shown = MemoryManagerState(parse_ts("2026-11-22T08:07:52Z"), data, FILE)
     _take_memory(context, shown)
-    assembler = MemoryAssembler(context)
+    assembler = MemoryAssembler(Registers(context))
     facts = feed(assembler, [*reported(assembler), shown])
     assert [b.restored for b in bodies(facts, MemoryManagerStarted)] == [None, True]
     given = {

@@ -2,6 +2,7 @@ from typing import Any
 
 from kubeledger.ingest.correlate.context import BundleContext, KnownPod
 from kubeledger.ingest.correlate.node import NodeAssembler
+from kubeledger.ingest.correlate.registers import Registers
 from kubeledger.ingest.sources.items import NodeObject, ProbeCounters
 from kubeledger.model.bodies.node import NodeObserved
 from kubeledger.model.bodies.prober import ProbeCountersRead
@@ -21,7 +22,7 @@ MACHINE = (
 def test_machine_line() -> None:
     """CPUs, memory and NUMA nodes; a second start with the same machine is no news."""
     line = klog("manager.go", MACHINE)
-    (fact,) = feed_log(NodeAssembler(BundleContext(node="n")), line + line)
+    (fact,) = feed_log(NodeAssembler(Registers(BundleContext(node="n"))), line + line)
     assert fact.body == NodeObserved(cpus=4, memory_capacity_bytes=25276514304, numa_nodes=(0, 1))
 
 
@@ -37,7 +38,7 @@ def node_object(**metadata: Any) -> dict[str, Any]:  # noqa: ANN401  (any JSON v
 
 def test_node_object_joins_the_machine() -> None:
     """Both sources make one picture, with the evidence of both; only changes are recorded."""
-    assembler = NodeAssembler(BundleContext(node="n"))
+    assembler = NodeAssembler(Registers(BundleContext(node="n")))
     feed_log(assembler, klog("manager.go", MACHINE))
     node, evidence = node_object(labels={"zone": "a"}), Evidence(file="node.json")
     items = [NodeObject(5, node, evidence), NodeObject(6, node, evidence)]
@@ -57,7 +58,7 @@ def test_node_object_joins_the_machine() -> None:
 def test_other_nodes_are_left_out() -> None:
     """A list of all nodes of a cluster holds others too."""
     item = NodeObject(5, node_object(name="another"), Evidence(file="nodes.json"))
-    assert feed_items(NodeAssembler(BundleContext(node="n")), [item]) == []
+    assert feed_items(NodeAssembler(Registers(BundleContext(node="n"))), [item]) == []
 
 
 def counters(ts_ns: int, **counts: int) -> ProbeCounters:
@@ -68,7 +69,7 @@ def counters(ts_ns: int, **counts: int) -> ProbeCounters:
 
 
 def test_probe_counters_when_changed() -> None:
-    assembler = NodeAssembler(BundleContext(node="n"))
+    assembler = NodeAssembler(Registers(BundleContext(node="n")))
     readings = [
         counters(1, successful=3),
         counters(2, successful=3),
@@ -99,6 +100,6 @@ def test_probe_counters_without_a_uid() -> None:
         ("ns", "web", "", "app", "Other", "successful"): 2,
         ("ns", "web", "", "app", "Startup", "other"): 2,
     }
-    (fact,) = feed_items(NodeAssembler(context), [ProbeCounters(1, totals, {})])
+    (fact,) = feed_items(NodeAssembler(Registers(context)), [ProbeCounters(1, totals, {})])
     assert isinstance(fact.body, ProbeCountersRead)
     assert (fact.body.pod_uid, fact.body.unknown, fact.body.successful) == ("u9", 2, 0)

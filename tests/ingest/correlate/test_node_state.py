@@ -7,6 +7,7 @@ import pytest
 from kubeledger.ingest.correlate.assembler import Assembler
 from kubeledger.ingest.correlate.context import BundleContext, KnownPod
 from kubeledger.ingest.correlate.node import ConditionsAssembler
+from kubeledger.ingest.correlate.registers import Registers
 from kubeledger.ingest.correlate.troubles import ShutdownAssembler, TroublesAssembler
 from kubeledger.ingest.sources.items import Fact, NodeObject
 from kubeledger.model.record import Evidence
@@ -198,7 +199,7 @@ def play(files: list[str], rows: list[str], words: Mapping[str, str]) -> list[Fa
     """The facts of one assembler; ``process:WORD`` is a line of another process."""
     known = {("shop", uid): [uid] for uid in PODS}
     node = BundleContext(node="n", pods=PODS, uids_by_name=known)
-    assembler = ASSEMBLERS[files[0]](node)
+    assembler = ASSEMBLERS[files[0]](Registers(node))
     facts, log = list[Fact](), ""
     for time, word, text in events_of(rows, words):
         if word == "object":

@@ -4,12 +4,13 @@ from typing import Any
 
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.oom import OomAssembler
-from kubeledger.ingest.correlate.registers import SyncLoop
+from kubeledger.ingest.correlate.registers import Registers
 from kubeledger.ingest.sources.items import KernelReport, PodList
 from kubeledger.ingest.sources.times import Stamp
 from kubeledger.model.bodies.eviction import OutOfMemory, ProcessKilled
 from kubeledger.model.record import Body, Evidence
 from kubeledger.model.units import NS_PER_S
+from tests.ingest.feeding import items_of
 from tests.ingest.pieces import feed_log
 
 UID, ID = "19b6a7ed-dfaf-4690-8d5f-8f9ff3d01e18", "3" * 64
@@ -52,7 +53,7 @@ def told(
     context = BundleContext(node="n", kernel_reports={"kernel.log": list(reports)})
     if booted_s is not None:
         context.kernel_boots.append(TEN_NS + int(booted_s * NS_PER_S))
-    assembler = OomAssembler(context, SyncLoop())
+    assembler = OomAssembler(Registers(context))
     text = "".join(f"I1121 10:00:{at:09.6f}       7 {line}\n" for at, line in lines)
     facts = [*feed_log(assembler, text), *assembler.finish(TEN_NS + 60 * NS_PER_S)]
     return [fact.body for fact in facts]
@@ -109,12 +110,12 @@ def test_a_time_alone_is_a_kill() -> None:
 
 def test_a_status_ahead_of_the_log_holds_nothing_up() -> None:
     """The clock was set back since: its end lies an hour ahead."""
-    assembler = OomAssembler(BundleContext(node="n"), SyncLoop())
+    assembler = OomAssembler(Registers(BundleContext(node="n")))
     ended = {"reason": "OOMKilled", "finishedAt": "2026-11-21T11:00:00Z", "exitCode": 137}
     state = {"terminated": {**ended, "containerID": f"containerd://{ID}"}}
     pod = {"status": {"containerStatuses": [{"name": "app", "state": state}]}}
     listed = PodList(TEN_NS, "kubelet", [pod], True, Evidence(file="pods.json"))
-    assembler.items()[PodList](listed)
+    items_of(assembler)[PodList](listed)
     assert not assembler.queue.release(TEN_NS + 4 * NS_PER_S)
     (kill,) = assembler.queue.release(TEN_NS + 6 * NS_PER_S)
     assert kill.ts_ns == TEN_NS + 3600 * NS_PER_S

@@ -7,6 +7,7 @@ import pytest
 from kubeledger.ingest.api import import_sources
 from kubeledger.ingest.correlate.context import BundleContext, IndexedEvent, KnownPod
 from kubeledger.ingest.correlate.reasons import ReasonAssembler
+from kubeledger.ingest.correlate.registers import Registers
 from kubeledger.ingest.planning.bundle import ImportOptions
 from kubeledger.ingest.sources.items import ApiEvent, Fact, LogLine
 from kubeledger.ingest.sources.shapes import COMBINED, ApiReason
@@ -15,6 +16,7 @@ from kubeledger.model.bodies.images import ImageDeleted
 from kubeledger.model.bodies.lifecycle import KubernetesEvent
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import format_ts, parse_ts
+from tests.ingest.feeding import listening
 from tests.ingest.pieces import feed_items, feed_log, klog, klog_json
 
 MESSAGE = "Liveness probe failed: cat: can't open '/tmp/l': No such file or directory"
@@ -96,7 +98,7 @@ def reasons(facts: list[Fact]) -> list[KubernetesEvent]:
     ids=["1.20", "1.36", "1.36 JSON", "1.19"],
 )  # fmt: skip
 def test_every_form_of_the_line(line: str) -> None:
-    (fact,) = feed_log(ReasonAssembler(BundleContext(node="n"), ()), line)
+    (fact,) = feed_log(ReasonAssembler(Registers(BundleContext(node="n"))), line)
     assert fact.body == KubernetesEvent(
         object_kind="Pod",
         namespace="default",
@@ -121,7 +123,7 @@ def test_node_events_have_no_namespace_and_no_pod() -> None:
         'message="Starting kubelet."'
     )
     text = klog("event.go", free) + klog("event.go", structured)
-    one, two = reasons(feed_log(ReasonAssembler(BundleContext(node="n"), ()), text))
+    one, two = reasons(feed_log(ReasonAssembler(Registers(BundleContext(node="n"))), text))
     assert one == two
     assert (one.namespace, one.pod, one.pod_uid) == ("", "n", None)
 
@@ -145,7 +147,7 @@ def test_container(field_path: str, message: str, container: str | None) -> None
         f'apiVersion="v1" type="Normal" reason="R" message="{message}"'
     )
     (body,) = reasons(
-        feed_log(ReasonAssembler(BundleContext(node="n"), ()), klog("event.go", line))
+        feed_log(ReasonAssembler(Registers(BundleContext(node="n"))), klog("event.go", line))
     )
     assert body.container == container
 
@@ -155,14 +157,14 @@ def test_uid_from_other_files() -> None:
     context = BundleContext(node="n")
     context.pods["u1"] = KnownPod("default", "web", "u1", 0, "api", Evidence(file="pods.json"))
     context.uids_by_name["default", "web"] = ["u1"]
-    (body,) = reasons(feed_log(ReasonAssembler(context, ()), klog("event.go", LINE)))
+    (body,) = reasons(feed_log(ReasonAssembler(Registers(context)), klog("event.go", LINE)))
     assert body.pod_uid == "u1"
 
 
 def test_line_and_api_event_are_one_fact() -> None:
     """Two sources, one fact with the evidence of both and the API's count."""
     context, items = listed(event(1))
-    assembler = ReasonAssembler(context, ())
+    assembler = ReasonAssembler(Registers(context))
     assert feed_items(assembler, items) == []
     (fact,) = feed_log(assembler, klog("event.go", LINE))
     (body,) = reasons([fact])
@@ -177,14 +179,14 @@ def test_long_messages_are_cut_by_the_api_server() -> None:
     long = "é" * 800
     context, _ = listed(event(1, message="é" * 512))
     line = LINE.replace(MESSAGE, long)
-    (body,) = reasons(feed_log(ReasonAssembler(context, ()), klog("event.go", line)))
+    (body,) = reasons(feed_log(ReasonAssembler(Registers(context)), klog("event.go", line)))
     assert (body.message, body.api_count) == (long, 1)
 
 
 def test_similar_events_are_combined() -> None:
     """Once the recorder merges similar events, other words count too."""
     context, _ = listed(event(12, message=f"{COMBINED}something else"))
-    (body,) = reasons(feed_log(ReasonAssembler(context, ()), klog("event.go", LINE)))
+    (body,) = reasons(feed_log(ReasonAssembler(Registers(context)), klog("event.go", LINE)))
     assert (body.message, body.api_count) == (MESSAGE, 12)
 
 
@@ -196,7 +198,7 @@ def test_what_never_reached_the_api(time: str, reached: bool) -> None:
     """A count covers its first to its last time, and no line outside."""
     context, _ = listed(event(3, last="2026-11-21T02:52:44Z"))
     line = klog("event.go", LINE, time=f"{time}00000")
-    (body,) = reasons(feed_log(ReasonAssembler(context, ()), line))
+    (body,) = reasons(feed_log(ReasonAssembler(Registers(context)), line))
     assert body.api_count == (3 if reached else None)
 
 
@@ -204,7 +206,7 @@ def test_api_events_that_the_log_lacks() -> None:
     """They are facts of their own, at their own time, and say how many they stand for."""
     later = "2026-11-21T02:53:00Z"
     context, items = listed(event(2), event(5, last=later), event(5, last=later))
-    assembler = ReasonAssembler(context, ())
+    assembler = ReasonAssembler(Registers(context))
     facts = [*feed_items(assembler, items), *assembler.finish(0)]
     assert [fact.ts_ns for fact in facts] == [parse_ts(SECOND), parse_ts(later)]
     assert [(body.count, body.api_count) for body in reasons(facts)] == [(2, 2), (3, 5)]
@@ -213,7 +215,7 @@ def test_api_events_that_the_log_lacks() -> None:
 def test_a_log_that_begins_late() -> None:
     """What the API counted before the log began is added; nothing is counted twice."""
     context, items = listed(event(7))
-    assembler = ReasonAssembler(context, ())
+    assembler = ReasonAssembler(Registers(context))
     facts = feed_items(assembler, items)
     for time in ("02:52:41.2", "02:52:41.6"):
         facts += feed_log(assembler, klog("event.go", LINE, time=f"{time}00000"))
@@ -225,7 +227,7 @@ def test_a_log_that_begins_late() -> None:
 def test_list_after_the_lines() -> None:
     """A list shows the last state only: the lines before it are covered by its count."""
     context, items = listed(event(2, last="2026-11-21T02:52:43Z"))
-    assembler = ReasonAssembler(context, ())
+    assembler = ReasonAssembler(Registers(context))
     facts = []
     for time in ("02:52:41.2", "02:52:42.6"):
         facts += feed_log(assembler, klog("event.go", LINE, time=f"{time}00000"))
@@ -237,7 +239,7 @@ def test_lines_cover_counts_only_once() -> None:
     context, items = listed(
         event(2, last="2026-11-21T02:52:43Z"), event(4, last="2026-11-21T02:53:20Z")
     )
-    assembler = ReasonAssembler(context, ())
+    assembler = ReasonAssembler(Registers(context))
     times = ("02:52:41.549548", "02:52:41.549549")
     feed_log(assembler, "".join(klog("event.go", LINE, time=time) for time in times))
     facts = [*feed_items(assembler, items), *assembler.finish(0)]
@@ -247,7 +249,7 @@ def test_lines_cover_counts_only_once() -> None:
 def test_waiting_ends_with_time() -> None:
     """A fact of the API does not wait for the next event when the log goes on."""
     context, items = listed(event(1))
-    assembler = ReasonAssembler(context, ())
+    assembler = ReasonAssembler(Registers(context))
     assert feed_items(assembler, items) == []
     early = klog("kubelet.go", "SyncLoop (housekeeping)", time="02:52:42.500000")
     late = klog("kubelet.go", "SyncLoop (housekeeping)", time="02:52:43.500000")
@@ -285,7 +287,7 @@ def test_events_of_the_newer_api() -> None:
         "note": "done",
         "deprecatedCount": 4,
     }
-    assembler = ReasonAssembler(BundleContext(node="n"), ())
+    assembler = ReasonAssembler(Registers(BundleContext(node="n")))
     item = ApiEvent(parse_ts(SECOND), ApiReason.read(new), Evidence(file="events.json"))
     (body,) = reasons([*feed_items(assembler, [item]), *assembler.finish(0)])
     assert (body.message, body.count, body.pod_uid) == ("done", 4, "pod-uid")
@@ -299,7 +301,7 @@ def test_same_words_about_two_containers() -> None:
         for path in paths
     ]
     context, items = listed(*events)
-    assembler = ReasonAssembler(context, ())
+    assembler = ReasonAssembler(Registers(context))
     feed_items(assembler, items)
     lines = "".join(klog("event.go", LINE, time=f"02:52:41.54954{n}") for n in range(3))
     assert [body.container for body in reasons(feed_log(assembler, lines))] == ["a", "b", None]
@@ -307,20 +309,20 @@ def test_same_words_about_two_containers() -> None:
 
 def test_sent_failures_are_understood() -> None:
     """Trouble with sending events is no event."""
-    assembler = ReasonAssembler(BundleContext(node="n"), ())
+    assembler = ReasonAssembler(Registers(BundleContext(node="n")))
     line = klog(
         "event.go", "Unable to write event: 'connection refused' (may retry after sleeping)"
     )
     assert feed_log(assembler, line) == []
     assert isinstance(line, str)
-    assert "Server rejected event (will not retry!)" in assembler.structured()
+    assert "Server rejected event (will not retry!)" in listening(assembler)
 
 
 def test_line_that_lacks_its_values() -> None:
     """A line cut short is still an event, of an unknown object."""
     line = LogLine(1, "I", 1, "event.go", 1, "Event occurred", None, "kubelet.log", 1, 0, "text")
-    assembler = ReasonAssembler(BundleContext(node="n"), ())
-    facts = list(assembler.structured()["Event occurred"](line) or ())
+    assembler = ReasonAssembler(Registers(BundleContext(node="n")))
+    facts = list(listening(assembler)["Event occurred"][0](line) or ())
     assert reasons(facts)[0].object_kind == ""
 
 
@@ -346,7 +348,9 @@ def test_a_failed_sandbox(message: str, sizes: dict[str, int], found: bool) -> N
         Fact(now + second, ImageDeleted(image_id=name, size_bytes=size), (file,))
         for second, name, size in ((-3, "a", 10), (-2, "b", 10), (-1, "c", 12), (10**9, "d", 10))
     ]
-    assembler = ReasonAssembler(BundleContext(node="n", image_sizes=sizes), removals)
+    registers = Registers(BundleContext(node="n", image_sizes=sizes))
+    registers.removed_images += removals
+    assembler = ReasonAssembler(registers)
     for reason, cause in (("FailedCreatePodSandBox", removals[1] if found else None), ("x", None)):
         line = LINE.replace("Unhealthy", reason).replace(MESSAGE, message.replace('"', '\\"'))
         (fact,) = feed_log(assembler, klog("event.go", line))

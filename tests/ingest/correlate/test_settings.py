@@ -9,6 +9,7 @@ import yaml
 
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.node import NodeAssembler
+from kubeledger.ingest.correlate.registers import Registers
 from kubeledger.ingest.klog.values import split_structured, text_values
 from kubeledger.ingest.sources.items import Fact, KubeletConfigFile
 from kubeledger.model.bodies.node import SettingsObserved
@@ -53,7 +54,7 @@ def observed(facts: Iterable[Fact]) -> list[SettingsObserved]:
 def settings_of(
     log: str, *files: KubeletConfigFile, version: str | None = None
 ) -> SettingsObserved:
-    assembler = NodeAssembler(BundleContext(node="n", kubelet_version=version))
+    assembler = NodeAssembler(Registers(BundleContext(node="n", kubelet_version=version)))
     facts = [*feed_items(assembler, files), *feed_log(assembler, log), *assembler.finish(9)]
     (body,) = observed(facts)
     return body
@@ -291,7 +292,7 @@ TOPOLOGY = {
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_topology_manager_tells_what_it_runs_with(version: str) -> None:
     """It says the same as the rest, or it is said that it does not."""
-    assembler = NodeAssembler(BundleContext(node="n", kubelet_version=version))
+    assembler = NodeAssembler(Registers(BundleContext(node="n", kubelet_version=version)))
     begun = [
         *feed_items(assembler, [config_item(config(version))]),
         *feed_log(assembler, start_log(version)),
@@ -398,7 +399,7 @@ def test_two_processes_in_one_log(version: str) -> None:
     pid = first.split()[2]
     second = first.replace(f" {pid} ", " 99999 ").replace('--max-pods="110"', '--max-pods="20"')
     second = without(second, "KubeletConfiguration", "Node Config")
-    assembler = NodeAssembler(BundleContext(node="n", kubelet_version=version))
+    assembler = NodeAssembler(Registers(BundleContext(node="n", kubelet_version=version)))
     end = klog("server.go", "Started kubelet", pid=99999)
     one, two = observed(feed_log(assembler, first + second + end))
     assert (one.settings["maxPods"].value, one.settings["maxPods"].source) == ("40", "config")
@@ -414,7 +415,7 @@ def test_processes_that_log_little(pids: tuple[int, int]) -> None:
     second = klog("server.go", driver, pid=pids[1]) + first.replace("cgroupfs", "systemd").replace(
         f" {pids[0]} container", f" {pids[1]} container"
     )
-    assembler = NodeAssembler(BundleContext(node="n"))
+    assembler = NodeAssembler(Registers(BundleContext(node="n")))
     one, two = observed(feed_log(assembler, first + second))
     assert values(one) == {"cgroupDriver": "cgroupfs"}
     assert values(two) == {"cgroupDriver": "systemd"}
@@ -422,7 +423,7 @@ def test_processes_that_log_little(pids: tuple[int, int]) -> None:
 
 def test_settings_come_with_their_evidence() -> None:
     """The file, the flags that were given, the dump, NodeConfig and the replacement."""
-    assembler = NodeAssembler(BundleContext(node="n", kubelet_version="1.36.2"))
+    assembler = NodeAssembler(Registers(BundleContext(node="n", kubelet_version="1.36.2")))
     feed_items(assembler, [config_item(config("1.36.2"))])
     (fact,) = feed_log(assembler, start_log("1.36.2"))
     texts = [evidence.text or evidence.file for evidence in fact.evidence]
@@ -432,7 +433,7 @@ def test_settings_come_with_their_evidence() -> None:
 
 def test_a_log_that_begins_after_the_start() -> None:
     """The file alone tells; it is taken down at the first sign of a running kubelet."""
-    assembler = NodeAssembler(BundleContext(node="n"))
+    assembler = NodeAssembler(Registers(BundleContext(node="n")))
     assert feed_items(assembler, [config_item({"maxPods": 5})]) == []
     line = klog("kubelet_node_status.go", "Updating node status")
     (fact,) = feed_log(assembler, line + line)
@@ -442,7 +443,7 @@ def test_a_log_that_begins_after_the_start() -> None:
 
 def test_a_file_that_comes_late_corrects() -> None:
     """Settings that were already taken down are completed by it."""
-    assembler = NodeAssembler(BundleContext(node="n", kubelet_version="1.36.2"))
+    assembler = NodeAssembler(Registers(BundleContext(node="n", kubelet_version="1.36.2")))
     log = without(start_log("1.36.2"), "KubeletConfiguration")
     (early,) = observed(feed_log(assembler, log))
     assert "maxPods" not in early.settings
@@ -478,7 +479,9 @@ def test_half_a_dump_is_not_read() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_line_of_a_start_is_understood(version: str) -> None:
-    assert not_understood(NodeAssembler(BundleContext(node="n")), start_log(version)) == 0
+    assert (
+        not_understood(NodeAssembler(Registers(BundleContext(node="n"))), start_log(version)) == 0
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.node import NodeAssembler
+from kubeledger.ingest.correlate.registers import Registers
 from kubeledger.ingest.sources.items import KubeletConfigFile
 from kubeledger.model.bodies.node import SettingsObserved
 from kubeledger.model.record import Evidence
@@ -48,7 +49,7 @@ def reported(
         served=[item for item in documents if item.served],
         last_ts_ns=at("12:00:00"),
     )
-    assembler = NodeAssembler(context)
+    assembler = NodeAssembler(Registers(context))
     files = [item for item in documents if not item.served]
     facts = [*feed_items(assembler, files), *feed_log(assembler, log)]
     facts += feed_items(assembler, context.served)
@@ -138,7 +139,7 @@ def test_served_settings_leave_out_what_is_zero() -> None:
     """Which is not the default of a flag: no thresholds at all, and a closed port."""
     context = BundleContext(node="n", kubelet_version="1.30.14")
     served = document({"maxPods": 30}, "configz.json", "10:10:00", served=True)
-    (fact,) = feed_items(NodeAssembler(context), [served])
+    (fact,) = feed_items(NodeAssembler(Registers(context)), [served])
     assert isinstance(fact.body, SettingsObserved)
     found = {name: setting.value for name, setting in fact.body.settings.items()}
     assert found["evictionHard"] == found["featureGates"] == found["qosReserved"] == "{}"

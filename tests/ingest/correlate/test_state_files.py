@@ -8,7 +8,7 @@ import pytest
 
 from kubeledger.ingest.api import import_sources
 from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.correlate.registers import Pods
+from kubeledger.ingest.correlate.registers import Registers
 from kubeledger.ingest.correlate.state_files import ClaimsAssembler, PodsStateAssembler
 from kubeledger.ingest.planning.bundle import ImportOptions
 from kubeledger.ingest.sources.items import DraManagerState, Fact, Item, PodsState
@@ -35,7 +35,7 @@ def claims(*files: dict[str, Any]) -> list[Fact]:
     stream: list[Item] = [
         DraManagerState(n * 60 * NS_PER_S, data, AT) for n, data in enumerate(files)
     ]
-    return feed(ClaimsAssembler(known, Pods(known)), stream)
+    return feed(ClaimsAssembler(Registers(known)), stream)
 
 
 def held(*uids: str, devices: bool = True, **more: object) -> dict[str, Any]:
@@ -82,7 +82,9 @@ def test_allocated_and_actuated_are_told_apart_by_name() -> None:
             [(names[0], one), (names[1], none), (names[0], one), (names[1], one), (names[2], none)]
         )
     ]
-    read = bodies(feed(PodsStateAssembler(BundleContext(node="n")), stream), PodsStateRead)
+    read = bodies(
+        feed(PodsStateAssembler(Registers(BundleContext(node="n"))), stream), PodsStateRead
+    )
     assert [(body.which, len(body.pods)) for body in read] == [
         ("allocated", 1),
         ("actuated", 0),

@@ -3,6 +3,7 @@
 import pytest
 
 from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.registers import Registers
 from kubeledger.ingest.correlate.topology import TopologyAssembler
 from kubeledger.ingest.messages.catalogue import router
 from kubeledger.ingest.messages.container_manager import Hints, hint_of, hints_of, nodes_of_mask
@@ -30,11 +31,11 @@ def context(**pods: str) -> BundleContext:
 
 
 def run(stream: list[LogLine], **pods: str) -> list[Fact]:
-    return feed(TopologyAssembler(context(**pods)), stream)
+    return feed(TopologyAssembler(Registers(context(**pods))), stream)
 
 
 def hear(assembler: TopologyAssembler, line: LogLine) -> list[Fact]:
-    heard = feeding.hear(router([assembler]), line)
+    heard = feeding.hear(router(feeding.listening(assembler)), line)
     assert heard is not None, line.text
     return [fact for handler in heard[1] for fact in handler(heard[0]) or ()]
 
@@ -237,7 +238,7 @@ no policy has a message of its own
 def _assembler(files: list[str]) -> TopologyAssembler:
     """Of a node that knows pods, refusals of them, and the policy of a file."""
     known = BundleContext(node="n")
-    made = TopologyAssembler(known)
+    made = TopologyAssembler(Registers(known))
     for row in files:
         word, name, *rest = row.split(" ")
         if word == "pod":
@@ -249,7 +250,7 @@ def _assembler(files: list[str]) -> TopologyAssembler:
             known.pods[name].learn({}, status)
         else:
             item = KubeletConfigFile(0, {"topologyManagerPolicy": name}, FILE)
-            assert list(made.items()[KubeletConfigFile](item)) == []
+            assert list(feeding.items_of(made)[KubeletConfigFile](item)) == []
     return made
 
 
@@ -259,7 +260,7 @@ test_scene = played_out(SCENES, WORDS, played_by(_assembler))
 def test_hints_that_may_go_on_hold_back_what_is_later() -> None:
     """Until they are complete: by the merged hint, or because nothing follows."""
     for ending in (MERGED, "+1.1s kubelet.go SyncLoop (housekeeping)"):
-        assembler = TopologyAssembler(context())
+        assembler = TopologyAssembler(Registers(context()))
         first, second, end = lines(HINTS % "cpu", HINTS % "r/x", ending)
         assert assembler.waiting_since() is None
         for line in (first, second):

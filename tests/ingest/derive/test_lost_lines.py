@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.registers import Registers
 from kubeledger.ingest.derive.tick_grid import LostLinesAssembler
 from kubeledger.model.bodies.node import LogThinned
 from tests.ingest.pieces import feed_log, klog, klog_json
@@ -55,7 +56,7 @@ def text(lines: Iterable[Line], pid: int = 8337) -> str:
 
 
 def thinned(log: str) -> list[LogThinned]:
-    assembler = LostLinesAssembler(BundleContext(node="n"))
+    assembler = LostLinesAssembler(Registers(BundleContext(node="n")))
     facts = [*feed_log(assembler, log), *assembler.finish(0)]
     assert all(fact.evidence for fact in facts)
     return [fact.body for fact in facts if isinstance(fact.body, LogThinned)]

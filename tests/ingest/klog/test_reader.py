@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from kubeledger.ingest.correlate.assembler import Assembler
-from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.klog.account import (
     Account,
     ClockStep,
@@ -19,7 +17,6 @@ from kubeledger.ingest.klog.account import (
 from kubeledger.ingest.klog.cut_lines import NOT_CUT, CutLineError, EndsSurvey, LineEnds
 from kubeledger.ingest.klog.lines import LINE_MAX
 from kubeledger.ingest.klog.reader import KlogReader
-from kubeledger.ingest.klog.router import LineHandler
 from kubeledger.ingest.klog.stamps import Clock
 from kubeledger.ingest.messages.catalogue import router
 from kubeledger.ingest.sources.items import CutLine, Fact, LogLine
@@ -32,13 +29,6 @@ OLD_PROBE = f'I{HEAD} prober.go:117] Liveness probe for "a_ns(u):c" failed (fail
 UNKNOWN = f'I{HEAD} kubelet.go:9] "Never heard of" pod="ns/a"'
 
 
-class Listener(Assembler):
-    """Understands two messages of the prober."""
-
-    def structured(self) -> dict[str, LineHandler]:
-        return {"Probe failed": lambda line: ()}
-
-
 class Log:
     """What reading a log gave."""
 
@@ -46,7 +36,7 @@ class Log:
         self, data: bytes | str, cut: Callable[[bytes], Iterable[bytes]], ends: LineEnds = NOT_CUT
     ) -> None:
         raw = data.encode() if isinstance(data, str) else data
-        routes = router([Listener(BundleContext(node="n"))])
+        routes = router({"Probe failed": (lambda line: (),)})
         self.reader = KlogReader(Account("kubelet.log"), routes, Clock(2026), ends=ends)
         self.out: list[LogOutput] = list(self.reader.read(cut(raw)))
         self.account = self.reader.account

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubeledger.ingest.klog.router import Handled, Router, Verdict
-from kubeledger.ingest.klog.rows import Regex, Row, ignore, ignore_text, klog, text
+from kubeledger.ingest.klog.rows import read_table
 from kubeledger.ingest.messages.catalogue import MESSAGES
 from kubeledger.ingest.messages.noise import NOISE
 from kubeledger.ingest.sources.items import Facts, LogLine
@@ -22,14 +22,15 @@ def _handler(line: LogLine) -> Facts:
     return ()
 
 
-def router(*rows: Row) -> Router:
-    """Routes with one who listens to a message."""
-    return Router(rows, NOISE, [{"It happened": _handler}])
+def router(*table: str) -> Router:
+    """Routes of a table's lines, with one who listens to a message."""
+    rows = read_table("\n".join(table)).rows
+    return Router(rows, NOISE, {"It happened": (_handler,)})
 
 
 def routes_of(*patterns: str) -> Router:
     """Routes with free text of one file."""
-    return router(*(text("x.go", Regex(each), to="It happened") for each in patterns))
+    return router("- It happened", *(f"  x.go~ {each}" for each in patterns))
 
 
 @settings(max_examples=300)
@@ -100,7 +101,8 @@ def test_what_is_remembered() -> None:
 )  # fmt: skip
 def test_templates(words: str, message: str, values: dict[str, object]) -> None:
     """A value ends before the letter that stands behind it in the template."""
-    route = router(text("x.go", words, to="It happened", why="it")).free_text("x.go", message)
+    routes = router("- It happened", f"  x.go {words} | why:=it")
+    route = routes.free_text("x.go", message)
     assert isinstance(route, Handled)
     assert route.row is not None
     (line,) = lines(f"x.go {message}")
@@ -110,7 +112,8 @@ def test_templates(words: str, message: str, values: dict[str, object]) -> None:
 
 def test_new_words_for_a_message() -> None:
     """They come to those who listen to it, under its own keys."""
-    routes = router(klog("It has happened", to="It happened", pod="podName"), *ignore("It ended"))
+    has_happened = "  any It has happened | pod=podName"
+    routes = router("- It happened", has_happened, "ignored", "  - It ended")
     route = routes.structured("x.go", "It has happened")
     assert isinstance(route, Handled)
     assert route.row is not None
@@ -123,6 +126,6 @@ def test_new_words_for_a_message() -> None:
 
 def test_what_is_read_goes_before_what_is_ignored() -> None:
     """In whichever order the rows stand."""
-    routes = router(*ignore_text("x.go", "It "), text("x.go", "It was {}", to="It happened"))
+    routes = router("ignored", '  x.go "It "', "- It happened", "  x.go It was {}")
     assert isinstance(routes.free_text("x.go", "It was he"), Handled)
     assert routes.free_text("x.go", "It is he") is Verdict.UNDERSTOOD

@@ -65,6 +65,28 @@ def test_a_carrier_decides_whether_the_clock_moved(
 
 
 @pytest.mark.parametrize(
+    ("up_s", "carried_s", "is_step"),
+    [
+        (10.2, 10.2, False),  # the line was late, and time goes on
+        (10.2, 15.2, True),  # all have been as late since: the clock was set back
+        (10.2, 11.5, False),  # so late the carrier of a slow node is itself
+        (10.2, None, False),
+    ],
+)
+def test_a_carrier_by_the_clock_of_another_machine(
+    up_s: float, carried_s: float | None, is_step: bool
+) -> None:
+    """It shows by the line that comes up whether those before were late."""
+    clock, begin_ns = Clock(2026), parse_ts("2026-01-02T10:00:00Z")
+    lines = (10.0, 10.0), (5.0, 10.0), (5.1, 10.1), (up_s, carried_s)
+    for second, carried in lines:
+        at_ns = None if carried is None else begin_ns + round(carried * 1e9)
+        clock.read(f"0102 10:00:{second:09.6f}".encode(), partial(_as_is, at_ns))
+    ends = parse_ts("2026-01-02T10:00:10Z"), parse_ts("2026-01-02T10:00:05Z")
+    assert clock.take_step() == (ends if is_step else None)
+
+
+@pytest.mark.parametrize(
     ("stamps", "step"),
     [
         (["0102 10:00:10.000000", "0102 10:00:09.500000"], None),  # goroutines overtake

@@ -1,4 +1,4 @@
-"""The keys that handlers ask for are those that ``messages/keys.py`` names for their messages."""
+"""The keys that handlers ask for are those that their messages have in the tables."""
 
 import ast
 import inspect
@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import kubeledger.ingest
-from kubeledger.ingest.assemblers import assemblers_of
-from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.assemblers import IN_ORDER
 from kubeledger.ingest.klog.log_signs import FATAL
-from kubeledger.ingest.messages.keys import KEYS
-from kubeledger.ingest.planning.plan import KubeletVersion
+from kubeledger.ingest.messages.catalogue import KEYS
 
 PACKAGE = Path(kubeledger.ingest.__file__).parent
 FILES = [file for part in ("", "correlate/", "derive/") for file in PACKAGE.glob(f"{part}*.py")]
@@ -95,13 +93,11 @@ def is_name(node: ast.expr, name: str) -> bool:
 
 def handlers() -> list[Any]:
     """The methods that read messages, by name."""
-    context = BundleContext(node="n")
     found: set[Any] = {
-        method
-        for assembler in assemblers_of(context, lambda _: KubeletVersion(None, None)).in_order
-        for part in (assembler, *assembler.parts)
-        for method in (getattr(type(part), name) for name in dir(type(part)))
-        if hasattr(method, "reads")
+        getattr((kind, *kind.part_kinds)[each.part], each.name)
+        for kind in IN_ORDER
+        for each in kind.declared("reads")
+        if each.name
     }
     return sorted(found, key=attrgetter("__qualname__"))
 
@@ -121,7 +117,7 @@ def test_keys_of_the_handlers() -> None:
         if its:
             keyless |= {message for message in method.reads if message not in KEYS}
     assert found == []
-    assert sorted(keyless ^ WORDS_ALONE) == [], "name their keys in messages/keys.py"
+    assert sorted(keyless ^ WORDS_ALONE) == [], "name their keys behind the message"
 
 
 def _unknown_keys(method: Any, its: list[set[str]]) -> Iterator[str]:  # noqa: ANN401 - a function that has ``reads``
@@ -130,6 +126,6 @@ def _unknown_keys(method: Any, its: list[set[str]]) -> Iterator[str]:  # noqa: A
     unknown = [sorted(keys) for keys in its if not keys & known]
     if unknown:
         yield (
-            f"{method.__qualname__} asks for {unknown}, which messages/keys.py names for none of "
+            f"{method.__qualname__} asks for {unknown}, which the tables name for none of "
             f"its messages {method.reads}: spell the key as it stands there, or add it there"
         )

@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kubeledger.ingest.assemblers import assemblers_of
+from kubeledger.ingest.assemblers import Assemblers
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.klog.account import LogEntry
 from kubeledger.ingest.klog.router import Handled, Router
-from kubeledger.ingest.messages.catalogue import MESSAGES, router
-from kubeledger.ingest.messages.keys import NEEDED
+from kubeledger.ingest.messages.catalogue import MESSAGES, NEEDED, router
 from kubeledger.ingest.messages.noise import NOISE
 from kubeledger.ingest.planning.plan import KubeletVersion
 from kubeledger.ingest.sources.items import Fact, Facts, LogLine
@@ -65,8 +64,8 @@ class Heard:
     def __init__(self) -> None:
         self.messages: list[str] = []
         to = {row.to for row in ROWS if row.to is not None}
-        handlers = {message: partial(self._hear, message) for message in to}
-        self.router = Router(ROWS, NOISE, [handlers], NEEDED)
+        handlers = {message: (partial(self._hear, message),) for message in to}
+        self.router = Router(ROWS, NOISE, handlers, NEEDED)
 
     def _hear(self, message: str, line: LogLine) -> Facts:
         self.messages.append(message)
@@ -106,8 +105,8 @@ def test_line(case: Line) -> None:
     assert {key: values.get(key) for key in case.values} == case.values
     lacking = LogEntry(line, route.handlers, route.needs).lacks()
     assert lacking is None, (
-        f"messages/keys.py says that {case.to!r} needs {lacking}, and this line gives "
-        f"{sorted(values)}: correct keys.py, or say in the row which key of the line it is"
+        f"the table says that {case.to!r} needs {lacking}, and this line gives "
+        f"{sorted(values)}: correct its keys, or say in the row which key of the line it is"
     )
 
 
@@ -115,14 +114,14 @@ def test_line(case: Line) -> None:
 def test_record(case: Line) -> None:
     """The kind of the record to which the line leads alone: its keys are those of the handlers."""
     context = BundleContext(node="n")
-    assemblers = assemblers_of(context, lambda _: KubeletVersion(None, None)).in_order
-    heard = hear(router(assemblers), log_line(case.text))
+    assemblers = Assemblers(context, lambda _: KubeletVersion(None, None))
+    heard = hear(router(assemblers.of_lines()), log_line(case.text))
     assert heard is not None, f"no row knows {case.text}"
     line, handlers = heard
     facts: list[Fact] = []
     for handler in handlers:
         facts.extend(handler(line) or ())
-    for assembler in assemblers:
+    for assembler in assemblers.made():
         facts.extend(assembler.finish(line.ts_ns))
     kinds = sorted({fact.body.kind for fact in facts})
     assert kinds == (case.kind or "").split(), (

@@ -7,26 +7,17 @@ from pathlib import Path
 from string import Formatter
 
 import kubeledger.ingest
-from kubeledger.ingest.assemblers import assemblers_of
-from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.assemblers import IN_ORDER
 from kubeledger.ingest.klog.log_signs import FATAL
 from kubeledger.ingest.klog.rows import Row
-from kubeledger.ingest.messages.catalogue import MESSAGES
-from kubeledger.ingest.messages.keys import KEYS, NEEDED
+from kubeledger.ingest.messages.catalogue import KEYS, MESSAGES, NEEDED
 from kubeledger.ingest.messages.noise import NOISE
-from kubeledger.ingest.planning.plan import KubeletVersion
 from kubeledger.kubelet.profile.facts import NEWEST, OLDEST
 from tests.generated import stale
 from tests.generated.messages_page import render
 
 ROWS = [row for rows in MESSAGES.values() for row in rows]
-HEARD = {
-    message
-    for each in assemblers_of(
-        BundleContext(node="n"), lambda _: KubeletVersion(None, None)
-    ).in_order
-    for message in each.structured()
-}
+HEARD = {each.what for kind in IN_ORDER for each in kind.declared("reads")}
 TO = {row.to for row in ROWS if row.to is not None}
 
 
@@ -34,9 +25,9 @@ def test_every_row_that_is_read_is_heard() -> None:
     """Else its lines would be understood and lost."""
     unheard = sorted(TO - HEARD)
     assert unheard == [], (
-        f"no handler reads {unheard}. If a known message says the same, name it in the row's to=. "
-        'If none does, write a handler: a method under @reads("…") in ingest/correlate/, and its '
-        "keys in messages/keys.py. If nothing of it is to be recorded, make the row ignore(…)"
+        f"no handler reads {unheard}. If a known message says the same, put the line below it. If "
+        'none does, write a handler: a method under @reads("…") in ingest/correlate/, and the keys '
+        "behind the message. If nothing of it is to be recorded, put the line below `ignored`"
     )
 
 
@@ -56,7 +47,7 @@ def given(row: Row) -> set[str]:
 
 
 def test_what_rows_give_is_read() -> None:
-    """Else a key is misspelled, and the record of its lines is lost; ``messages/keys.py``."""
+    """Else a key is misspelled, and the record of its lines is lost."""
     unread = {
         row.words: sorted(given(row) - KEYS[row.to].read if row.to in KEYS else given(row))
         for row in ROWS
@@ -64,7 +55,7 @@ def test_what_rows_give_is_read() -> None:
     }
     wrong = {words: keys for words, keys in unread.items() if keys}
     assert wrong == {}, (
-        f"rows give keys that messages/keys.py does not name for what they are read as: {wrong}. "
+        f"rows give keys that the message that they are read as does not have: {wrong}. "
         "Spell the key as it stands there, or add it there if the handler asks for it"
     )
 
@@ -87,13 +78,13 @@ def test_free_text_gives_what_is_needed() -> None:
         if row.pattern is not None
     }
     lost = {words: keys for words, keys in missing.items() if keys}
-    assert lost == {}, f"rows lack fields or constants that messages/keys.py needs: {lost}"
+    assert lost == {}, f"rows lack fields or constants that their message needs: {lost}"
 
 
 def test_keys_are_those_of_messages_that_are_heard() -> None:
     """Else a message is misspelled, and nothing is asked of its lines."""
     unheard = sorted(KEYS.keys() - HEARD)
-    assert unheard == [], f"messages/keys.py names messages that no handler reads: {unheard}"
+    assert unheard == [], f"the tables name messages that no handler reads: {unheard}"
 
 
 def test_keys_are_asked_for() -> None:
@@ -109,7 +100,7 @@ def test_keys_are_asked_for() -> None:
     }
     unread = {message: sorted(keys.read - written) for message, keys in KEYS.items()}
     wrong = {message: keys for message, keys in unread.items() if keys}
-    assert wrong == {}, f"messages/keys.py names keys that no code asks for: {wrong}"
+    assert wrong == {}, f"the tables name keys that no code asks for: {wrong}"
 
 
 def test_each_message_has_one_row() -> None:

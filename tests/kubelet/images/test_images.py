@@ -25,12 +25,12 @@ from kubeledger.kubelet.images.policy import (
     ImageFsStats,
     ImageGCPolicy,
     format_size,
-    int64,
     loop_disabled,
     policy_error,
     read_usage,
 )
 from kubeledger.kubelet.kube.gotexts import DURATION_MAX_NS, ZERO_TIME_NS
+from kubeledger.kubelet.kube.int64amount import wrapped
 from kubeledger.kubelet.profile.resolve import resolve
 
 HOUR = 3600 * 10**9
@@ -181,7 +181,7 @@ def test_products_beyond_64_bits_wrap() -> None:
     """On a disk of 2**57 bytes (128 PiB) the share of what is available is nonsense."""
     usage = read_usage(ImageFsStats(2**57, 2**57))
     assert usage is not None
-    assert int64(2**57 * 100) == -28 * 2**57
+    assert wrapped(2**57 * 100) == -28 * 2**57
     assert usage.percent == 128
 
 

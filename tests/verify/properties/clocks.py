@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
 from random import Random
 
@@ -14,6 +14,8 @@ _FORMAT = "%Y%m%d %H:%M:%S.%f"
 _YEAR = b"2026"
 _LATEST = timedelta(seconds=4)
 """Lines of a slow node stand so far out of order."""
+_ROW = 8
+"""Hardly ever do so many lines in a row, as all do where the clock is set back."""
 _RELISTED = b"SyncLoop (PLEG)"
 
 
@@ -70,10 +72,16 @@ def relists(lines: Lines, random: Random) -> Lines:
     return done + [_at(each, until) for each in held]
 
 
-def received(now: datetime, line: bytes) -> datetime:
-    """When a carrier took a line in, after that time; it is set back with the clock alone."""
-    time = time_of(line) or now
-    return time if now - time > _LATEST else max(now, time)
+def received(lines: Lines) -> Iterator[datetime]:
+    """When a carrier took each line in: its clock is set back with that of the node alone."""
+    times = [time_of(line) for line in lines]
+    now = next((time for time in times if time is not None), datetime(2026, 1, 1))
+    for at, time in enumerate(times):
+        if time is not None:
+            row = [each for each in times[at : at + _ROW] if each is not None]
+            is_late = now - time <= _LATEST and (len(row) < _ROW or max(row) >= now)
+            now = max(now, time) if is_late else time
+        yield now
 
 
 def carried(lines: Lines, random: Random) -> Lines:
@@ -81,8 +89,7 @@ def carried(lines: Lines, random: Random) -> Lines:
 
     A log whose lines show no time of klog's form stays as it is.
     """
-    now = next((time for line in lines if (time := time_of(line)) is not None), None)
-    if now is None:
+    if all(time_of(line) is None for line in lines):
         return lines
     entries: list[Lines] = []
     for line in lines:
@@ -92,8 +99,7 @@ def carried(lines: Lines, random: Random) -> Lines:
             entries.append([line])
     done: Lines = []
     held: list[tuple[datetime, Lines]] = []
-    for entry in entries:
-        now = received(now, entry[0])
+    for entry, now in zip(entries, received([entry[0] for entry in entries]), strict=True):
         due = [each for at, each in held if at <= now]
         held = [(at, each) for at, each in held if at > now]
         if random.random() < 0.001:

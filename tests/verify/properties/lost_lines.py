@@ -13,11 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.registers import Registers
 from kubeledger.ingest.derive.tick_grid import LostLinesAssembler
 from kubeledger.ingest.sources.items import Fact, LogLine
 from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
+from tests.ingest.feeding import listening
 from tests.verify.properties.truths import source_of
 
 _BEGIN, _END = "SyncLoop (housekeeping)", "SyncLoop (housekeeping) end"
@@ -36,16 +38,16 @@ def thinned(
     """
     beats = [(ts_ns, text, pid) for ts_ns, text, pid in _beats(whole) if keeps(ts_ns)]
     lines = [record.ts_ns for record in left if source_of(record) == "log"]
-    assembler = LostLinesAssembler(BundleContext(node=whole[0].node))
+    assembler = LostLinesAssembler(Registers(BundleContext(node=whole[0].node)))
     facts: list[Fact] = []
-    handlers = assembler.structured()
+    handlers = listening(assembler)
     done = 0
     for number, (ts_ns, text, pid) in enumerate(beats):
         while done < len(lines) and lines[done] <= ts_ns:
             done += 1
         line = LogLine(ts_ns, "I", pid, "kubelet.go", 0, text, {}, "kubelet.log",
                        number + done + 1, 0, text)  # fmt: skip
-        facts += handlers[text](line) or ()
+        facts += handlers[text][0](line) or ()
     facts += assembler.finish(whole[-1].ts_ns)
     reported = [_record(whole[0], fact) for fact in facts]
     return sorted((*left, *reported), key=lambda record: record.ts_ns) if reported else list(left)

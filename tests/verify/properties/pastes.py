@@ -32,12 +32,7 @@ def _each(line: bytes) -> bytes:
 
 def _received(lines: Lines) -> Iterator[tuple[datetime, bytes]]:
     """When a carrier took each line in."""
-    now = next(
-        (time for line in lines if (time := time_of(line)) is not None), datetime(2026, 1, 1)
-    )
-    for line in lines:
-        now = received(now, line)
-        yield now, line
+    return zip(received(lines), lines, strict=True)
 
 
 def _syslog(lines: Lines, random: Random) -> Lines:

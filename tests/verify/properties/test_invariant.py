@@ -88,6 +88,7 @@ drawn = settings(suppress_health_check=list(HealthCheck))
 @example(case=Case("random/434438", "pod", 559))
 @example(case=Case("random/821168", "whole", 0))
 @example(case=Case("random/281575", "head", 21784))
+@example(case=Case("random/524460", "drop30", 50595))
 def test_any_loss_of_records(case: Case) -> None:
     """Drawn, so that a case that fails is one of the simplest."""
     assert wrong(case) == []

@@ -9,7 +9,7 @@ the node object that it reads may lag behind what it wrote.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import chain, combinations, islice, product
 from math import prod
 from typing import Final
@@ -38,6 +38,8 @@ UNCOUNTED: Final = 1 << 30
 UNSIZED: Final = 1 << 60
 """The same for resources of the machine whose capacity is not known."""
 
+LABELS: Final = "the node's labels"
+TAINTS: Final = "the node's taints at this time"
 OTHER_PODS: Final = "the pods that ran before the log begins"
 
 _DOUBTS_MAX: Final = 8
@@ -104,6 +106,9 @@ class AdmissionOutcome(msgspec.Struct, frozen=True):
         return tuple(seq for seq, asked in asking if missing & asked)
 
 
+Refusal = tuple[int, str, str]
+"""A record, and the reason and the message of the refusal that it says."""
+
 Choices = tuple[AdmissionOutcome, ...]
 """(n,) what the kubelet is free to do in one world, the decider's own choice first."""
 
@@ -120,7 +125,7 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
         others: (n,) pods that counted, in the order of their admission.
         unread: names of pods that counted but whose specs are not known.
         complete: no pod can have counted that no record names.
-        refusals: seq, reason and message of what refused it before the predicates.
+        refusal: what refused it before the predicates.
         blame: whose hints the topology manager refused it for; empty where nothing says.
         unsized: (n,) resources it requests of which the node's capacity is not known.
         inferred: the machine's size is in no record, but follows from what is.
@@ -138,7 +143,7 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
     others: tuple[CountedPod, ...]
     unread: tuple[str, ...]
     complete: bool
-    refusals: tuple[tuple[int, str, str], ...]
+    refusal: Refusal | None
     labels_known: bool
     taints_known: bool
     unsized: tuple[str, ...] = ()
@@ -152,6 +157,13 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
         size = (self.nodes[0].status.allocatable or {}).get(resource)
         known = resource not in self.unsized and size != str(UNCOUNTED)
         return () if known else capacities([resource])
+
+    def unknown_of_node(self, reasons: Collection[str]) -> Iterator[str]:
+        """What is missing of the node object where a refusal for one of these rests on it."""
+        if not self.labels_known and "NodeAffinity" in reasons:
+            yield LABELS
+        if not self.taints_known and "TaintToleration" in reasons:
+            yield TAINTS
 
     @property
     def inputs(self) -> tuple[int, ...]:

@@ -33,7 +33,6 @@ from kubeledger.verify.rules.admission.case import (
 )
 from kubeledger.verify.rules.admission.nodes import (
     Allocatable,
-    LabelsAndTaints,
     Nodes,
     allocatable_at,
     device_counts,
@@ -117,37 +116,35 @@ class AdmissionInputs:
         found = self.objects.at(added_ns, interval, node)
         if found is None:
             return ("the pod's spec",)
-        since_ns, until_ns = context.timeline.admission_span(interval, by_ns)
+        span = context.timeline.admission_span(interval, by_ns)
         active = context.timeline.admission(interval, by_ns)
-        return self._case(interval, found, active, (added_ns, since_ns, until_ns), node, state)
+        return self._case(interval, found, active, added_ns, span, node, state)
 
     def case_of_resize(
         self, interval: PodActiveInterval, found: PodObject, ts_ns: int, node: str, state: NodeState
     ) -> AdmissionCase | tuple[str, ...]:
         """The case of a resize: the pod as it asks to be, beside all others; or what is missing."""
-        since_ns = ts_ns - _SAID_NS
-        active = self.context.timeline.active(since_ns, ts_ns)
-        must, may = ({key: each for key, each in pods.items() if key != interval.key}
-                     for pods in (active.must, active.may))  # fmt: skip
-        others = Active(must, may, active.loss)
-        return self._case(interval, found, others, (ts_ns, since_ns, ts_ns), node, state)
+        span = ts_ns - _SAID_NS, ts_ns
+        others = self.context.timeline.active(*span)
+        for pods in (others.must, others.may):
+            pods.pop(interval.key, None)
+        return self._case(interval, found, others, ts_ns, span, node, state)
 
     def _case(
         self,
         interval: PodActiveInterval,
         found: PodObject,
         active: Active,
-        times: tuple[int, int, int],
+        added_ns: int,
+        span: tuple[int, int],
         node: str,
         state: NodeState,
     ) -> AdmissionCase | tuple[str, ...]:
-        """A case, by who counted, and when it was asked for, decided at the earliest and latest."""
-        context, profile = self.context, self.context.profile
-        if profile is None:
-            return (context.missing_profile,)
+        """A case, by who counted; asked for at a time, and decided in a ``span``."""
+        context, profile, (since_ns, until_ns) = self.context, self.context.profile, span
+        assert profile is not None
         own_name = hostname(context.settings) or self._name
         node = hostname(context.settings) or node
-        added_ns, since_ns, until_ns = times
         gates = context.settings.get("featureGates")
         sidecars = any(each.restart_policy for each in found.pod.spec.init_containers or ())
         if sidecars and profile.admission.sidecars_forbidden and gates is UNKNOWN:
@@ -175,28 +172,34 @@ class AdmissionInputs:
         bound = found.pod.spec.node_name
         # A pod is mostly given to the kubelet of its own node, whatever that is called.
         names = [node] if not bound else dict.fromkeys([own_name or bound, bound])
-        refusals = tuple(self.refusals.by_managers(interval))
+        refusal = self.refusals.by_manager(interval)
         return AdmissionCase(
             interval=interval,
             pod=found.pod,
             spec_seq=found.seq,
             facts=profile.admission,
             nodes=tuple(
-                _node_of(name, table, labels_and_taints) for name in names for table in tables
+                Node(
+                    metadata=ObjectMeta(name=name, labels=dict(labels_and_taints.labels)),
+                    status=NodeStatus(allocatable=dict(table)),
+                    spec=NodeSpec(taints=labels_and_taints.taints),
+                )
+                for name in names
+                for table in tables
             ),
             node_inputs=(*allocatable.inputs, *labels_and_taints.seqs),
             asked=frozenset(context.settings.asked),
             others=others,
             unread=unread,
             complete=active.loss is None,
-            refusals=refusals,
-            blame=self.refusals.blame(refusals[-1][0], profile.topology) if refusals else "",
+            refusal=refusal,
+            blame=self.refusals.blame(refusal[0], profile.topology) if refusal else "",
             labels_known=labels_and_taints.labels_known,
             taints_known=labels_and_taints.taints_known,
             unsized=unsized,
             named=own_name is not None,
             inferred=allocatable.inferred,
-            pressure=_pressure_on(context, state, found.pod, profile.admission, since_ns, until_ns),
+            pressure=self._pressure_on(found.pod, profile.admission, span, state),
         )
 
     def _counted(
@@ -225,6 +228,27 @@ class AdmissionInputs:
             )
             pods.append(counted)
         return tuple(pods), tuple(unread)
+
+    def _pressure_on(
+        self, pod: Pod, facts: AdmissionFacts, span: tuple[int, int], state: NodeState
+    ) -> tuple[int, str] | None:
+        """What shows that the node was too short all the time to admit this pod; None if nothing.
+
+        Shortage of memory keeps out BestEffort pods only, and not those that tolerate its taint.
+
+        Source: v1.20.2 pkg/kubelet/eviction/eviction_manager.go managerImpl.Admit
+        """
+        if any(signal.read_ts_ns > span[0] for signal in state.images.signals.values()):
+            return None  # it was admitted before, and what was read since shows nothing of that
+        given, levels = facts.qos_class_from_status, facts.pod_level_resources
+        keys = {toleration.key or _MEMORY_TAINT for toleration in pod.spec.tolerations or ()}
+        is_best_effort = pod_qos(pod, status_wins=given, pod_level=levels) == "BestEffort"
+        for condition in dict.fromkeys(CONDITION_OF.values()):
+            if condition != "MemoryPressure" or (is_best_effort and _MEMORY_TAINT not in keys):
+                found = self.context.node_pressure.pressure(condition, *span)
+                if found.present:
+                    return found.seq, found.why
+        return None
 
     def _tables(
         self,
@@ -257,14 +281,6 @@ class AdmissionInputs:
         return tables
 
 
-def _node_of(name: str, allocatable: dict[str, str], labels_and_taints: LabelsAndTaints) -> Node:
-    return Node(
-        metadata=ObjectMeta(name=name, labels=dict(labels_and_taints.labels)),
-        status=NodeStatus(allocatable=dict(allocatable)),
-        spec=NodeSpec(taints=labels_and_taints.taints),
-    )
-
-
 def _count(number: int | None) -> str:
     return str(UNCOUNTED if number is None else number)
 
@@ -274,30 +290,3 @@ def _reads_as(written: str, amount: Quantity) -> bool:
         return Quantity.from_api(written) == amount
     except QuantityError:
         return True  # what cannot be read shows nothing
-
-
-def _pressure_on(
-    context: VerifyContext,
-    state: NodeState,
-    pod: Pod,
-    facts: AdmissionFacts,
-    since_ns: int,
-    until_ns: int,
-) -> tuple[int, str] | None:
-    """What shows that the node was too short all the time to admit this pod; None if nothing.
-
-    Shortage of memory keeps out BestEffort pods only, and not those that tolerate its taint.
-
-    Source: v1.20.2 pkg/kubelet/eviction/eviction_manager.go managerImpl.Admit
-    """
-    if any(signal.read_ts_ns > since_ns for signal in state.images.signals.values()):
-        return None  # it was admitted before, and what was read since shows nothing of that
-    qos = pod_qos(pod, status_wins=facts.qos_class_from_status, pod_level=facts.pod_level_resources)
-    keys = {toleration.key or _MEMORY_TAINT for toleration in pod.spec.tolerations or ()}
-    by_memory = qos == "BestEffort" and _MEMORY_TAINT not in keys
-    for condition in dict.fromkeys(CONDITION_OF.values()):
-        if by_memory or condition != "MemoryPressure":
-            found = context.node_pressure.pressure(condition, since_ns, until_ns)
-            if found.present:
-                return found.seq, found.why
-    return None

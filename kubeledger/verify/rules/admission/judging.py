@@ -51,16 +51,13 @@ def lacked_by(outcome: AdmissionOutcome, case: AdmissionCase | None = None) -> s
 
 def fits_because(case: AdmissionCase, outcome: AdmissionOutcome) -> str:
     """Why a pod fits: what it asks for, and what is in use."""
-    info = outcome.info
-    asked = {r: n for r, n in pod_request(case.pod.spec, case.facts).items() if n > 0}
-    parts = [
-        f"{amount(resource, n)} ("
-        f"{' of '.join(plains(resource, info.requested(resource), info.allocatable(resource)))} "
-        "in use)"
-        for resource, n in asked.items()
-        if resource in _FIRST
-        or (info.lists_scalar(resource) and info.allocatable(resource) < UNCOUNTED)
-    ]
+    info, parts = outcome.info, []
+    for resource, asked in pod_request(case.pod.spec, case.facts).items():
+        is_scalar = info.lists_scalar(resource) and info.allocatable(resource) < UNCOUNTED
+        if asked > 0 and (resource in _FIRST or is_scalar):
+            used, has = info.requested(resource), info.allocatable(resource)
+            in_use = " of ".join(plains(resource, used, has))
+            parts.append(f"{amount(resource, asked)} ({in_use} in use)")
     room = f"{len(outcome.pods)} of {info.allocatable('pods')} pods were active"
     if not parts:
         return f"the pod asks for no cpu and memory, and {room}"
@@ -74,12 +71,11 @@ RULE_PREEMPTION: Final = "pkg/kubelet/preemption getPodsToPreempt"
 
 VICTIMS: Final = "the lines that show which pods were preempted"
 ENDS: Final = "until when the other pods ran"
-LABELS: Final = "the node's labels"
-TAINTS: Final = "the node's taints at this time"
 
 RECOVERY: Final = "Unexpected error while attempting to recover from admission failure: "
 """How the message of a preemption that finds nobody begins."""
 _LEFT: Final = re.compile(r"\(res: ([^,\s]+), q: (\d+)\)")
+UNREADABLE: Final = lacks(("readable quantities of all pods",))
 _NOTE: Final = "the machine's size is inferred from its cgroups and eviction signals"
 
 
@@ -89,19 +85,20 @@ def judged(
     rule: str = RULE_PREDICATES,
 ) -> Judgement:
     """Judge a case; one that lacks inputs (the tuple names them) is not decided."""
-    missing = case if isinstance(case, tuple) else ("readable quantities of all pods",)
-    judgement = lacks(missing)
-    if isinstance(case, AdmissionCase):
-        try:
-            judgement = judge_case(case)
-        except BadInputError:
-            pass  # what a pod asks for cannot be read
-        else:
-            decided = judgement.verdict != "unverifiable" and judgement.rule != RULE_DEVICES
-            note = f" ({_NOTE})" if case.inferred and decided else ""
-            clause = judgement.clause and judgement.clause + note
-            judgement = replace(judgement, why=judgement.why + note, clause=clause)
-    return replace(judgement, rule=judgement.rule or rule)
+    if not isinstance(case, AdmissionCase):
+        return replace(lacks(case), rule=rule)
+    try:
+        return noted(case, judge_case(case), rule)
+    except BadInputError:  # what a pod asks for cannot be read
+        return replace(UNREADABLE, rule=rule)
+
+
+def noted(case: AdmissionCase, judgement: Judgement, rule: str) -> Judgement:
+    """A judgement with its rule, and with a note where it rests on an inferred size."""
+    decided = judgement.verdict != "unverifiable" and judgement.rule != RULE_DEVICES
+    note = f" ({_NOTE})" if case.inferred and decided else ""
+    clause = judgement.clause and judgement.clause + note
+    return replace(judgement, why=judgement.why + note, clause=clause, rule=judgement.rule or rule)
 
 
 def freely(rulings: Iterable[Ruling]) -> Ruling:
@@ -123,8 +120,9 @@ def by_its_numbers(
     ``unknown_inputs``: what no record shows and may have led to it.
     """
     given = [replace(each, assumes=()) for each in rulings if each.allowed]
-    others = [Ruling(allowed=True, why="", assumes=(phrase,)) for phrase in unknown_inputs]
-    return judge(given or [*rulings, *others], cut=ENDS if case.is_cut and not given else None)
+    if given:
+        return judge(given)
+    return judge(rulings, unknown=unknown_inputs, cut=ENDS if case.is_cut else None)
 
 
 def said_in(outcome: AdmissionOutcome) -> Fields:
@@ -139,23 +137,16 @@ def said_in(outcome: AdmissionOutcome) -> Fields:
 
 def judge_admitted(case: AdmissionCase, victims: Sequence[str]) -> Judgement:
     """Judge a recorded admission; ``victims``: names of the pods recorded as killed for it."""
-    for seq, reason, message in case.refusals[-1:]:
-        return same(
-            False,
-            f"the pod was admitted although it was refused for {reason}: {message}",
-            expected={"admit": False, "reason": reason, "message": message},
-            inputs=(*case.inputs, seq),
-            rule=RULE_DEVICES,
-        )
+    if case.refusal is not None:
+        seq, reason, message = case.refusal
+        why = f"the pod was admitted although it was refused for {reason}: {message}"
+        given, seqs = {"admit": False, "reason": reason, "message": message}, (*case.inputs, seq)
+        return same(False, why, expected=given, inputs=seqs, rule=RULE_DEVICES)
     if case.pressure is not None and not is_critical_pod(case.pod):
         seq, says = case.pressure
-        return same(
-            False,
-            f"the pod was admitted, and it is not critical, while the node was short: {says}",
-            expected={"admit": False, "reason": "Evicted"},
-            inputs=(*case.inputs, seq),
-            rule=RULE_EVICTION,
-        )
+        why = f"the pod was admitted, and it is not critical, while the node was short: {says}"
+        given, seqs = {"admit": False, "reason": "Evicted"}, (*case.inputs, seq)
+        return same(False, why, expected=given, inputs=seqs, rule=RULE_EVICTION)
     worlds = list(case.extremes())
     rulings = [freely(_admits(case, each, victims) for each in choices) for choices in worlds]
     if any(VICTIMS in ruling.assumes for ruling in rulings):
@@ -165,11 +156,7 @@ def judge_admitted(case: AdmissionCase, victims: Sequence[str]) -> Judgement:
         why = "the pod was admitted, and may have had no room"
         rulings.append(Ruling(allowed=False, why=why, assumes=(phrase,)))
     reasons = {each.result.reason for choices in worlds for each in choices}
-    if not case.labels_known and "NodeAffinity" in reasons:
-        rulings.append(Ruling(allowed=True, why="", assumes=(LABELS,)))
-    if not case.taints_known and "TaintToleration" in reasons:
-        rulings.append(Ruling(allowed=True, why="", assumes=(TAINTS,)))
-    return judge(rulings)
+    return judge(rulings, unknown=case.unknown_of_node(reasons))
 
 
 def _admits(case: AdmissionCase, outcome: AdmissionOutcome, victims: Sequence[str]) -> Ruling:
@@ -179,8 +166,8 @@ def _admits(case: AdmissionCase, outcome: AdmissionOutcome, victims: Sequence[st
     allowed = result.admit and (not lost or may_be_lost)
     expected: Fields = {"admit": result.admit, **said_in(outcome)}
     if not result.admit:
-        why = f"it is to be refused as {result.reason}: {result.message}"
-        why = f"the pod was admitted although {why}"
+        refused = f"refused as {result.reason}: {result.message}"
+        why = f"the pod was admitted although it is to be {refused}"
     elif not result.victims:
         why = fits_because(case, outcome)
     elif victims:
@@ -207,10 +194,8 @@ def _admits(case: AdmissionCase, outcome: AdmissionOutcome, victims: Sequence[st
 
 def judge_failed(case: AdmissionCase, body: PreemptionFailed) -> Judgement:
     """Judge a recorded preemption that found no victims."""
-    recorded = failure_of(body)
-    rulings = [
-        freely(_fails(case, each, recorded) for each in choices) for choices in case.outcomes()
-    ]
+    given = failure_of(body)
+    rulings = [freely(_fails(case, each, given) for each in choices) for choices in case.outcomes()]
     return by_its_numbers(case, rulings, case.unknown_inputs)
 
 

@@ -132,12 +132,9 @@ def tolerates_short_taints(pod: Pod) -> bool:
 
 def _registered(settings: Settings) -> tuple[Taint, ...]:
     taints = settings.get("registerWithTaints")
-    if taints is UNKNOWN or not isinstance(taints, list):
-        return ()
-    try:
-        return msgspec.convert(taints, tuple[Taint, ...])
-    except msgspec.ValidationError:
-        return ()
+    with suppress(msgspec.ValidationError):
+        return msgspec.convert(taints if isinstance(taints, list) else (), tuple[Taint, ...])
+    return ()
 
 
 def _taints(body: NodeObserved) -> tuple[Taint, ...]:
@@ -176,11 +173,7 @@ def allocatable_at(
 ) -> Allocatable:
     """What was for pods then, by the settings as they are now."""
     capacity, inputs, inferred = _capacity(nodes, ts_ns, settings, state)
-    tables = ("systemReserved", "kubeReserved", "evictionHard")
-    missing = tuple(
-        f"the setting {name}" for name in tables if not isinstance(settings.get(name), dict | None)
-    )
-    if not missing:
+    if not (missing := _missing_tables(settings)):
         amounts: dict[str, Quantity] = {}
         try:
             reserved = node_reservation(capacity, reservation_of(settings.get), profile.cgroups)
@@ -206,20 +199,22 @@ def allocatable_at(
     return Allocatable(known, missing, inputs)
 
 
+def _missing_tables(settings: Settings) -> tuple[str, ...]:
+    tables = "systemReserved", "kubeReserved", "evictionHard"
+    given = {name: settings.get(name) for name in tables}
+    return tuple(f"the setting {n}" for n in tables if not isinstance(given[n], dict | None))
+
+
 def absolute_at(
     nodes: Nodes, ts_ns: int, settings: Settings, state: NodeState
 ) -> dict[str, Quantity] | None:
     """What pods may have at the most, before the hard eviction threshold; None: not known."""
     capacity, _, _ = _capacity(nodes, ts_ns, settings, state)
-    tables = ("systemReserved", "kubeReserved", "evictionHard")
-    if not all(isinstance(settings.get(name), dict | None) for name in tables):
+    if _missing_tables(settings) or not {"cpu", "memory"} <= capacity.keys():
         return None
-    if not {"cpu", "memory"} <= capacity.keys():
-        return None
-    try:
+    with suppress(QuantityError, ValueError):
         return kubepods_resources(capacity, reservation_of(settings.get))
-    except (QuantityError, ValueError):
-        return None
+    return None
 
 
 def device_counts(

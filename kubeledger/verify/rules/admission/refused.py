@@ -11,7 +11,6 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from typing import Final, cast, get_args
 
-import msgspec
 from msgspec.structs import replace
 
 from kubeledger.kubelet.eviction.signals import CONDITION_OF
@@ -20,7 +19,6 @@ from kubeledger.kubelet.kube.containermanager import (
     UNEXPECTED_REASON,
     AllocationError,
 )
-from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.kube.podclass import is_critical_pod
 from kubeledger.kubelet.kube.podtotals import is_pod_level
 from kubeledger.kubelet.kube.resources import is_extended_resource, pod_key
@@ -52,15 +50,15 @@ from kubeledger.verify.evidence.pod_intervals import PodActiveInterval
 from kubeledger.verify.evidence.timeline import Timeline
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.admission.case import (
+    TAINTS,
     AdmissionCase,
     AdmissionOutcome,
+    Refusal,
 )
 from kubeledger.verify.rules.admission.judging import (
-    LABELS,
     RECOVERY,
     RULE_DEVICES,
     RULE_EVICTION,
-    TAINTS,
     by_its_numbers,
     fits_because,
     freely,
@@ -72,9 +70,6 @@ from kubeledger.verify.rules.admission.nodes import tolerates_short_taints
 
 ManagerDecision = AffinityDecided | AllocationFailed | CpuAllocationFailed | MemoryAllocationFailed
 """Decisions of managers that are asked before the predicates."""
-
-Refusal = tuple[int, str, str]
-"""A record, and the reason and the message of the refusal that it says."""
 
 ALLOCATION: Final = "Allocate failed due to "
 """How the message of a resource manager that has nothing to give begins."""
@@ -96,7 +91,7 @@ class Refusals:
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
-        self._by_managers: dict[str, list[Record]] = {}
+        self._by_managers: dict[str, list[tuple[Record, tuple[str, str]]]] = {}
         self._offers: OrderedDict[int, HintsGenerated] = OrderedDict()
         self._refused: dict[int, tuple[str | None, HintsGenerated]] = {}
 
@@ -108,9 +103,9 @@ class Refusals:
 
     def note_manager(self, record: Record, body: ManagerDecision) -> None:
         """Take in what a manager decided that is asked before the predicates."""
-        if refusal_of(body) is not None:
+        if (refusal := refusal_of(body)) is not None:
             key = pod_key(body.pod_uid, body.namespace, body.pod) or ""
-            self._by_managers.setdefault(key, []).append(record)
+            self._by_managers.setdefault(key, []).append((record, refusal))
             offer = self._offers.get(record.cause or 0)
             if isinstance(body, AffinityDecided) and offer is not None:
                 self._refused[record.seq] = (body.policy, offer)
@@ -126,27 +121,21 @@ class Refusals:
         blame = blamed(policy, hints, facts)
         return "" if blame is None else blame_text(blame, policy)
 
-    def by_managers(self, interval: PodActiveInterval) -> list[Refusal]:
-        """What managers refused; what refused the pod comes last.
+    def by_manager(self, interval: PodActiveInterval) -> Refusal | None:
+        """What refused a pod before the predicates: the last that a manager says.
 
         A status or an event may be of the kubelet process before.
         """
         until_ns = None if interval.decided_ns is None else interval.decided_ns + _BEHIND_NS
-        found = []
+        found = None
         for key in dict.fromkeys((interval.key, interval.full_name)):
-            for record in self._by_managers.get(key, ()):
-                body = record.body
-                assert isinstance(body, ManagerDecision)
-                in_log, refusal = getattr(body, "told_by", "log") == "log", refusal_of(body)
+            for record, refusal in self._by_managers.get(key, ()):
+                in_log = getattr(record.body, "told_by", "log") == "log"
                 last_ns = record.ts_ns if until_ns is None else until_ns
                 is_of_it = (interval.added_ns or 0) <= record.ts_ns <= last_ns
-                if refusal is not None and is_of_it and (in_log or not interval.admitted):
-                    found.append((record.seq, *refusal))
+                if is_of_it and (in_log or not interval.admitted):
+                    found = (record.seq, *refusal)
         return found
-
-    def listed(self, interval: PodActiveInterval, from_ns: int) -> Refusal | None:
-        """The list that shows the pod as failed, from a time on."""
-        return self._timeline.pods[interval.key].failure(interval, from_ns)
 
     def denied(self, interval: PodActiveInterval) -> Refusal | None:
         """The list that shows that a pod was never admitted; None where it may have been.
@@ -171,11 +160,8 @@ def node_name(timeline: Timeline) -> str | None:
     named: Counter[str] = Counter()
     for pod in timeline.pods.values():
         listed = timeline.specs.at(0, pod.uid, pod.namespace, pod.name)
-        if listed is not None and any(interval.admitted for interval in pod.intervals):
-            try:
-                named[listed.as_(Pod).spec.node_name or ""] += 1
-            except msgspec.ValidationError:
-                continue  # no readable object
+        if listed is not None and listed.pod and any(each.admitted for each in pod.intervals):
+            named[listed.pod.spec.node_name or ""] += 1
     del named[""]
     clear = [name for name, count in named.items() if count > 1 and 2 * count > named.total()]
     return clear[0] if clear else None
@@ -217,8 +203,8 @@ def judge_refused(
 ) -> Judgement:
     """Judge a recorded refusal; ``shutdown``: the record that shows that the node shuts down."""
     recorded: Fields = {"reason": body.reason, "message": body.message}
-    if case.refusals:
-        return _by_managers(case, recorded)
+    if case.refusal is not None:
+        return _by_manager(case, case.refusal, recorded)
     if body.reason == "Evicted":
         return _by_pressure(case, body, pressure)
     if body.message.startswith(ALLOCATION) and body.reason == UNEXPECTED_REASON:
@@ -229,22 +215,20 @@ def judge_refused(
     if likely.result.admit and shutdown is not None and body.reason == NOT_ADMITTED[0]:
         why = "the pod fits, and none is admitted while the node shuts down"
         said, inputs = dict(zip(recorded, NOT_ADMITTED, strict=True)), (*case.inputs, shutdown)
-        is_said = body.message == NOT_ADMITTED[1]
-        return same(is_said, why, expected=said, inputs=inputs, rule=RULE_SHUTDOWN)
+        return same(recorded == said, why, expected=said, inputs=inputs, rule=RULE_SHUTDOWN)
     rulings = [freely(_refuses(case, each, recorded) for each in choices) for choices in worlds]
     if _misquotes(case, body):
-        certain = not case.inferred
-        rulings = [replace(each, certain=certain) for each in rulings]
+        rulings = [replace(each, certain=not case.inferred) for each in rulings]
         return by_its_numbers(case, rulings, ())
     return by_its_numbers(case, rulings, _left_open(case, likely, body))
 
 
-def _by_managers(case: AdmissionCase, recorded: Fields) -> Judgement:
+def _by_manager(case: AdmissionCase, refusal: Refusal, recorded: Fields) -> Judgement:
     """The topology and device managers are asked before the predicates.
 
     The manager's own words may have been read in the same line as the refusal.
     """
-    seq, reason, message = case.refusals[-1]
+    seq, reason, message = refusal
     if recorded["message"] in POD_LEVEL_MESSAGES and is_pod_level(case.pod.spec.resources):
         # Only the version with its gate on says so, and it says no more than the other text.
         message = str(recorded["message"]) if reason == AFFINITY_REASON else message
@@ -316,12 +300,9 @@ def _left_open(case: AdmissionCase, likely: AdmissionOutcome, body: PodRejected)
     if body.message.startswith("Update plugin resources failed"):
         yield "what the device manager held"
     yield from case.unknown_inputs
-    if not case.labels_known and "NodeAffinity" in reasons:
-        yield LABELS
-    if "TaintToleration" in reasons:
-        lasting = reason != "TaintToleration" or tolerates_short_taints(case.pod)
-        if not (case.taints_known and lasting):
-            yield TAINTS
+    yield from case.unknown_of_node(reasons)
+    if case.taints_known and reason == "TaintToleration" and not tolerates_short_taints(case.pod):
+        yield TAINTS
     by_rank = result.reason == "NodeAffinity" or result.reason.startswith("OutOf")
     if reason == "NodeName" and not case.named and not by_rank:
         yield "the node's name"

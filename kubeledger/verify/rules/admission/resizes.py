@@ -7,7 +7,7 @@ it is seen whether it could ever be. What the runtime made of it follows from wh
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -40,9 +40,7 @@ from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.admission.case import AdmissionCase, AdmissionOutcome, capacities
 from kubeledger.verify.rules.admission.inputs import AdmissionInputs
 from kubeledger.verify.rules.admission.judging import (
-    LABELS,
     RULE_EVICTION,
-    TAINTS,
     by_its_numbers,
     fits_because,
     freely,
@@ -73,10 +71,9 @@ class Resizes:
     def judged(self, record: Record, body: PodResized, state: NodeState) -> Judgement:
         """The judgement of one record; what it says is noted for later ones."""
         given = self._allocated.setdefault(_key(body), [])
-        if body.outcome == "allocated" or (
-            body.outcome == "actuated"
-            and all(each.resources != body.resources for _, each in given)
-        ):  # what is actuated was allocated, though that line may be lost
+        # What is actuated was allocated, though that line may be lost.
+        is_new = all(each.resources != body.resources for _, each in given)
+        if body.outcome == "allocated" or (body.outcome == "actuated" and is_new):
             self._told.setdefault(_key(body), []).append((record, body))
         if body.outcome == "actuated" or body.reason == "Error":
             return self._followed(record, body)
@@ -90,10 +87,10 @@ class Resizes:
         if body.which != "allocated" or body.checksum_ok is False:
             return
         before, self._file = self._file, (record, body)
-        until_ns = record.ts_ns - _SETTLED_NS
-        for uid, given in body.pods.items() if before is not None else ():
-            assert before is not None
-            since_ns = before[0].ts_ns - _SETTLED_NS
+        if before is None:
+            return
+        until_ns, since_ns = record.ts_ns - _SETTLED_NS, before[0].ts_ns - _SETTLED_NS
+        for uid, given in body.pods.items():
             told = [each for each in self._told.get(uid, ()) if each[0].ts_ns >= since_ns]
             fresh = [each for each in told if each[0].ts_ns >= until_ns]
             may_be = [*told[: len(told) - len(fresh)][-1:], *fresh]
@@ -111,11 +108,10 @@ class Resizes:
                 continue  # of a resize that the file shows alone the line is lost
             last = (before[0].seq, "it showed something else, and no list shows this")
             last = (may_be[0][0].seq, "a resize was allocated") if may_be else last
+            sides = last, (record.seq, "allocated_pods_state shows another allocation")
             subject, kind = f"pod/{listed.namespace}/{listed.name}", PodResized.kind
-            why = "allocated_pods_state and what is told of its resizes differ"
-            shown = record.seq, "allocated_pods_state shows another allocation"
-            at_ns = record.ts_ns
-            self._context.contradict(at_ns, subject, why, last, shown, by_absence=True, kind=kind)
+            why, at_ns = "allocated_pods_state and what is told of its resizes differ", record.ts_ns
+            self._context.contradict(at_ns, subject, why, *sides, by_absence=True, kind=kind)
 
     def _is_news(
         self, listed: ListedPod, since_ns: int, until_ns: int, given: PodResources
@@ -124,14 +120,12 @@ class Resizes:
         pods = self._context.pods
         versions = pods.versions(listed)
         later = sum(each.ts_ns <= until_ns for each in versions)
-        try:
-            shown = [each.as_(Pod) for each in versions[: later + 1]]
-        except msgspec.ValidationError:
+        shown = [each.pod for each in versions[: later + 1]]
+        asked = ({c.name or "": c.resources or _NOTHING for c in containers_of(pod)}
+                 for pod in shown if pod is not None)  # fmt: skip
+        if None in shown or any(_shows(given, each) for each in asked):
             return False
-        asked = ({c.name or "": c.resources or _NOTHING for c in containers_of(p)} for p in shown)
-        return not any(_shows(given, each) for each in asked) and pods.is_unchanged(
-            listed, since_ns, until_ns
-        )
+        return pods.is_unchanged(listed, since_ns, until_ns)
 
     def _followed(self, at: Record, body: PodResized) -> Judgement:
         """What the runtime made of it: of what was allocated and not before what was done.
@@ -182,14 +176,20 @@ class Resizes:
         if interval is None:
             return lacks(("the line that hands the pod to the kubelet (SyncLoop ADD)",))
         now = self._inputs.objects.at(record.ts_ns, interval, record.node)
-        config = self._config(record.ts_ns, profile, state)
-        if now is None or isinstance(config, str):
-            return lacks(("the pod's spec",) if now is None else (str(config),))
+        if now is None:
+            return lacks(("the pod's spec",))
+        config = self._config(record.ts_ns, now.pod, profile, state)
+        if isinstance(config, str):
+            return lacks((config,))
         if body.resources is None:
             wants = self._inputs.objects.asked(record.ts_ns, interval, now)
         else:
             asking = self._inputs.objects.asking(record.ts_ns, interval, body.resources)
             wants = [asking] if asking is not None else []
+            denied = asking and self._inputs.objects.denied(record.ts_ns, interval, asking)
+            if denied is not None:
+                why = "the lists around show that the pod did not ask for these resources"
+                return same(False, why, inputs=(denied,))
         rulings: list[Ruling] = []
         unknown: tuple[str, ...] = () if body.resources is not None else (_ASKED,)
         last: AdmissionCase | None = None
@@ -212,7 +212,9 @@ class Resizes:
             return judge(rulings)  # it shows no numbers
         return by_its_numbers(last, rulings, dict.fromkeys(unknown))
 
-    def _config(self, ts_ns: int, profile: KubeletProfile, state: NodeState) -> NodeConfig | str:
+    def _config(
+        self, ts_ns: int, pod: Pod, profile: KubeletProfile, state: NodeState
+    ) -> NodeConfig | str:
         """What of the node counts besides its pods; or the name of what is missing."""
         settings = self._context.settings
         policies: list[str] = []
@@ -229,24 +231,9 @@ class Resizes:
             capacity = {name: amount.canonical() for name, amount in amounts.items()}
         swap = settings.get("memorySwap")
         behavior = swap.get("swapBehavior") if isinstance(swap, dict) else None
-        swaps = {} if behavior in (None, "", "NoSwap") else _EVERY
+        every = {container.name or "": "LimitedSwap" for container in containers_of(pod)}
+        swaps = {} if behavior in (None, "", "NoSwap") else every
         return NodeConfig(policies[0], policies[1], capacity, swaps)
-
-
-class _Every(dict[str, str]):
-    """Each container may swap."""
-
-    def __missing__(self, name: str) -> str:
-        return "LimitedSwap"
-
-    def get(self, name: str, default: object = None) -> Any:  # noqa: ANN401 # as of a dict
-        return self[name]
-
-    def __bool__(self) -> bool:
-        return True
-
-
-_EVERY: Final = _Every()
 
 
 def _rulings(
@@ -295,35 +282,28 @@ def _left_open(case: AdmissionCase, body: PodResized) -> Iterator[str]:
             yield from case.unknown_capacity(short[1])
         elif not body.message.startswith("Predicate "):
             yield "what the other admit handlers found"
-    if not case.labels_known and "NodeAffinity" in reasons:
-        yield LABELS
-    if not case.taints_known and "TaintToleration" in reasons:
-        yield TAINTS
+    yield from case.unknown_of_node(reasons)
     yield from capacities(case.unsized)
 
 
 def _in_world(case: AdmissionCase, body: PodResized, outcome: AdmissionOutcome) -> Ruling:
     result = outcome.result
     refusal = None if result.admit else Refusal(result.reason, result.message)
-    ruling = _ruling(case, body, refusal, outcome)
-    return replace(ruling, assumes=outcome.assumes)
+    return replace(_ruling(case, body, refusal, outcome), assumes=outcome.assumes)
 
 
 def _ruling(
     case: AdmissionCase, body: PodResized, refusal: Refusal | None, outcome: AdmissionOutcome | None
 ) -> Ruling:
-    reason = None
-    if refusal is None:
-        expected: Fields = {"outcome": "allocated"}
-    else:
+    expected: Fields = {"outcome": "allocated"}
+    reasons: list[str | None] = [None]
+    if refusal is not None:
         reason = INFEASIBLE if refusal.check is not None else DEFERRED
         expected = {"outcome": _OUTCOMES[reason], "message": refusal.message}
-    said = {"outcome": body.outcome, "message": body.message}
-    same_words = body.message is None or expected.get("message") == body.message
-    own = None if refusal is None else refusal.reason
-    by_reason = body.reason in (None, reason, own)
+        reasons += [reason, refusal.reason]
+    same_words = body.message in (None, expected.get("message"))
     return Ruling(
-        allowed=expected["outcome"] == said["outcome"] and same_words and by_reason,
+        allowed=expected["outcome"] == body.outcome and same_words and body.reason in reasons,
         why=_why(case, refusal, outcome),
         expected=expected,
         inputs=(*case.inputs, *(outcome.specs if outcome is not None else ())),
@@ -337,16 +317,14 @@ def _why(case: AdmissionCase, refusal: Refusal | None, outcome: AdmissionOutcome
         return f"the resize fits: {fits_because(case, outcome)}"
     if refusal.check is not None:
         return f"it can never be: {refusal.message}"
-    beyond = larger_than_node(case.pod, case)
-    if beyond:
+    if beyond := _larger_than_node(case):
         return f"it is tried for ever, but the node has only {beyond}: {refusal.message}"
     return f"no room now: {refusal.message}"
 
 
-def larger_than_node(pod: Pod, case: AdmissionCase) -> str:
-    """What of the node a pod asks for more of than there is in all, in words; empty: nothing."""
-    info = next(iter(case.outcomes()))[0].info
-    asked = pod_request(pod.spec, case.facts)
+def _larger_than_node(case: AdmissionCase) -> str:
+    """What of the node the pod asks for more of than there is in all, in words; empty: nothing."""
+    info, asked = next(case.outcomes())[0].info, pod_request(case.pod.spec, case.facts)
     over = [name for name in ("cpu", "memory") if asked.get(name, 0) > info.allocatable(name)]
     return listing(amount(name, info.allocatable(name)) for name in over)
 

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, get_args
 
 from kubeledger.kubelet.lifecycle.state import known
 from kubeledger.model.bodies.cgroups import PodsStateRead
-from kubeledger.model.bodies.devicemanager import AllocationFailed
 from kubeledger.model.bodies.eviction import PodPreempted, PreemptionFailed
 from kubeledger.model.bodies.lifecycle import PodAdmitted, PodRejected, PodResized, PodTerminating
 from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
-from kubeledger.model.bodies.resourcemanagers import (
-    AffinityDecided,
-    CpuAllocationFailed,
-    HintsGenerated,
-    MemoryAllocationFailed,
-)
+from kubeledger.model.bodies.resourcemanagers import HintsGenerated
+from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
@@ -29,12 +24,14 @@ from kubeledger.verify.rules.admission.inputs import AdmissionInputs
 from kubeledger.verify.rules.admission.judging import (
     RULE_PREDICATES,
     RULE_PREEMPTION,
+    UNREADABLE,
     failure_of,
     judge_admitted,
     judge_failed,
     judged,
+    noted,
 )
-from kubeledger.verify.rules.admission.refused import judge_refused
+from kubeledger.verify.rules.admission.refused import ManagerDecision, judge_refused
 from kubeledger.verify.rules.admission.resizes import RULE_RESIZE, Resizes
 from kubeledger.verify.rules.admission.victims import Kill, judge_victims
 
@@ -63,10 +60,7 @@ class AdmissionVerifier(RuleVerifier):
         return {
             NodeObserved: self._inputs.nodes.prescan,
             HintsGenerated: self._inputs.refusals.note_hints,
-            AffinityDecided: self._inputs.refusals.note_manager,
-            AllocationFailed: self._inputs.refusals.note_manager,
-            CpuAllocationFailed: self._inputs.refusals.note_manager,
-            MemoryAllocationFailed: self._inputs.refusals.note_manager,
+            **dict.fromkeys(get_args(ManagerDecision), self._inputs.refusals.note_manager),
             PodResized: self._inputs.objects.foresee,
         }
 
@@ -100,10 +94,10 @@ class AdmissionVerifier(RuleVerifier):
     # -- what is decided --------------------------------------------------------------------
 
     def _pod_admitted(self, record: Record, body: PodAdmitted, state: NodeState) -> None:
-        interval = self._interval_of(record, body.pod_uid, body.namespace, body.pod)
-        if interval is None:
+        asked = self._asked(record, body.pod_uid, body.namespace, body.pod, state)
+        if asked is None:
             return
-        case = self._case(interval, record, state)
+        interval, case = asked
         kills = (kill for _, kill in self._kills.get(interval.seq, ()))
         victims = [f"{kill.victim_namespace}/{kill.victim_pod}" for kill in kills]
         judgement = judged(case, lambda known: judge_admitted(known, victims))
@@ -116,21 +110,21 @@ class AdmissionVerifier(RuleVerifier):
         self._close(interval, record, judgement, {"admit": True}, state)
 
     def _pod_rejected(self, record: Record, body: PodRejected, state: NodeState) -> None:
-        interval = self._interval_of(record, body.pod_uid, body.namespace, body.pod)
-        if interval is None:
+        asked = self._asked(record, body.pod_uid, body.namespace, body.pod, state)
+        if asked is None:
             return
-        case = self._case(interval, record, state)
+        interval, case = asked
         pressure, shutdown = self.context.node_pressure, self._inputs.shutdown
         judgement = judged(case, lambda known: judge_refused(known, body, pressure, shutdown))
         recorded = {"reason": body.reason, "message": body.message}
         self._close(interval, record, judgement, recorded, state)
 
     def _preemption_failed(self, record: Record, body: PreemptionFailed, state: NodeState) -> None:
-        name = (body.preemptor_namespace, body.preemptor_pod)
-        interval = self._interval_of(record, body.preemptor_uid, *name, RULE_PREEMPTION)
-        if interval is None:
+        who = body.preemptor_uid, body.preemptor_namespace, body.preemptor_pod
+        asked = self._asked(record, *who, state, RULE_PREEMPTION)
+        if asked is None:
             return
-        case = self._case(interval, record, state)
+        interval, case = asked
         judgement = judged(case, lambda known: judge_failed(known, body), RULE_PREEMPTION)
         self.conclude(record, f"pod/{interval.full_name}", judgement, recorded=failure_of(body))
 
@@ -143,9 +137,9 @@ class AdmissionVerifier(RuleVerifier):
             case = (self.context.missing_profile,)
         if interval is not None and isinstance(case, AdmissionCase):
             self._kills.setdefault(interval.seq, []).append((record, body))
-        else:
-            judgement = judged(case, lambda _: lacks(()), RULE_PREEMPTION)
-            self.conclude(record, f"pod/{body.victim_namespace}/{body.victim_pod}", judgement)
+        elif isinstance(case, tuple):
+            victim = f"pod/{body.victim_namespace}/{body.victim_pod}"
+            self.conclude(record, victim, lacks(case), rule=RULE_PREEMPTION)
 
     def _pod_resized(self, record: Record, body: PodResized, state: NodeState) -> None:
         judgement = self._resizes.judged(record, body, state)
@@ -158,25 +152,18 @@ class AdmissionVerifier(RuleVerifier):
         self, interval: PodActiveInterval, decided: Record | None, state: NodeState
     ) -> None:
         """All victims of one preemption are judged together, when the preemptor is decided."""
-        case, killed = self._cases.get(interval.seq), self._kills.get(interval.seq)
+        case, killed = self._cases.get(interval.seq), self._kills.pop(interval.seq, None)
         if case is None or not killed:
             return
         kills = [self._kill(record, body, decided, state) for record, body in killed]
-        all_reported = _all_told(killed, decided)
-        for index, (record, _) in enumerate(killed):
-            fields: Fields | None = None
-
-            def of_this(case: AdmissionCase, index: int = index) -> Judgement:
-                nonlocal fields
-                judgement, fields = judge_victims(case, kills, all_reported=all_reported)[index]
-                return judgement
-
-            judgement = judged(case, of_this, RULE_PREEMPTION)
-            victim, about = f"pod/{kills[index].name}", dict[str, str]()
-            if judgement.clause:
-                about = {f"pod/{interval.full_name}": judgement.clause}
-            self.conclude(record, victim, judgement, recorded=fields, about=about)
-        killed.clear()
+        try:
+            found = judge_victims(case, kills, all_reported=_all_told(killed, decided))
+        except BadInputError:
+            found = [(UNREADABLE, None)] * len(kills)
+        for (record, _), kill, (judgement, fields) in zip(killed, kills, found, strict=True):
+            judgement = noted(case, judgement, RULE_PREEMPTION)
+            about = {f"pod/{interval.full_name}": judgement.clause} if judgement.clause else None
+            self.conclude(record, f"pod/{kill.name}", judgement, recorded=fields, about=about)
 
     def _kill(
         self, record: Record, body: PodPreempted, decided: Record | None, state: NodeState
@@ -216,18 +203,19 @@ class AdmissionVerifier(RuleVerifier):
             return None
         return interval if (interval.removed_ns or ts_ns) >= ts_ns else None
 
-    def _interval_of(
+    def _asked(
         self,
         record: Record,
         uid: str | None,
         namespace: str,
         name: str,
+        state: NodeState,
         rule: str = RULE_PREDICATES,
-    ) -> PodActiveInterval | None:
-        """The interval that was decided; without one the finding is given here."""
+    ) -> tuple[PodActiveInterval, AdmissionCase | tuple[str, ...]] | None:
+        """The interval that was decided, and its case; without one the finding is given here."""
         interval = self._handed(record, uid, namespace, name)
         if interval is not None and (interval.namespace, interval.name) == (namespace, name):
-            return interval
+            return interval, self._case(interval, record, state)
         of_name = (pod.uid for pod in self.context.timeline.named(namespace, name))
         handed = (self._handed(record, each, namespace, name) for each in of_name)
         brought = [each for each in (*handed, interval) if each is not None]

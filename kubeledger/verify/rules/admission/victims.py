@@ -59,7 +59,7 @@ class Kill(msgspec.Struct, frozen=True):
 
 def judge_victims(
     case: AdmissionCase, kills: Sequence[Kill], *, all_reported: bool
-) -> list[tuple[Judgement, Fields]]:
+) -> list[tuple[Judgement, Fields | None]]:
     """Judge the victims of one preemption, in the order they were killed.
 
     ``all_reported``: no other victim can have been lost with the end of the log or of a line.
@@ -76,7 +76,7 @@ def judge_victims(
         [_World(case, outcome, kills) for outcome in choices]
         for choices in ([each for each in given if each] or every)
     ]
-    found = []
+    found: list[tuple[Judgement, Fields | None]] = []
     for index in range(len(kills)):
         rulings = [freely(world.ruling(index) for world in choices) for choices in worlds]
         allowed = rulings[0].allowed

@@ -28,7 +28,13 @@ from kubeledger.verify.finding import Fields
 Values = dict[str, Sequence[Any]]
 """``field`` or ``field/file`` of a cgroup's record -> (1 or more,) what it may hold."""
 
-_FIELDS: Final = ("cpu_shares", "cpu_quota_us", "cpu_period_us", "memory_limit_bytes")
+_FIELDS: Final = {
+    "cpu_shares": ("cpu.shares", "", "cpu.shares"),
+    "cpu_quota_us": ("cpu.cfs_quota_us", "cpu.max", "the CPU quota"),
+    "cpu_period_us": ("cpu.cfs_period_us", "cpu.max", "the CPU period"),
+    "memory_limit_bytes": ("memory.limit_in_bytes", "memory.max", "the memory limit"),
+}
+"""Field of a record -> its file in cgroup v1 and in v2, and what it is called."""
 _PAGES: Final = (4096, 16384, 65536)
 """Page sizes of the machines that kubelets run on; nearly all have the first."""
 NO_LIMIT_V1: Final = tuple((2**63 - 1) // page * page for page in _PAGES)
@@ -134,25 +140,7 @@ def nested(flat: Mapping[str, Any]) -> Fields:
 
 NO_VALUES: Final = "values in the cgroup's files"
 
-_V1_FILES: Final = {
-    "cpu_shares": "cpu.shares",
-    "cpu_quota_us": "cpu.cfs_quota_us",
-    "cpu_period_us": "cpu.cfs_period_us",
-    "memory_limit_bytes": "memory.limit_in_bytes",
-}
-_V2_FILES: Final = {
-    "cpu_quota_us": "cpu.max",
-    "cpu_period_us": "cpu.max",
-    "memory_limit_bytes": "memory.max",
-}
-_NAMES: Final = {
-    "cpu_shares": "cpu.shares",
-    "cpu_quota_us": "the CPU quota",
-    "cpu_period_us": "the CPU period",
-    "memory_limit_bytes": "the memory limit",
-    "qos_class": "the QoS class of the path",
-    "cgroup": "the path",
-}
+_NAMES: Final = {"qos_class": "the QoS class of the path", "cgroup": "the path"}
 _NAMED_MAX: Final = 6
 
 
@@ -196,11 +184,10 @@ def compare(body: CgroupUpdated, options: Iterable[Option]) -> Compared | None:
         compared = _compared(body, option)
         if compared is None or (first is None and compared.ruling.allowed):
             return compared
-        if first is not None and compared.ruling.allowed:
-            ruling = compared.ruling
-            other = replace(ruling, chosen=False, expected=first.ruling.expected)
-            return Compared(other, compared.recorded)
         first = first or compared
+        if compared.ruling.allowed:
+            other = replace(compared.ruling, chosen=False, expected=first.ruling.expected)
+            return Compared(other, compared.recorded)
     assert first is not None
     return first
 
@@ -240,7 +227,7 @@ def _name(key: str) -> str:
     field, _, file = key.partition("/")
     if field == "hugetlb_limit_bytes":
         return f"the limit of {file} huge pages"
-    return file or _NAMES.get(key, key)
+    return file or (_FIELDS[key][2] if key in _FIELDS else _NAMES.get(key, key))
 
 
 def _shown(value: object) -> str:
@@ -252,7 +239,7 @@ def _file_of(body: CgroupUpdated, key: str) -> str:
     field, _, file = key.partition("/")
     if field == "hugetlb_limit_bytes":
         return f"hugetlb.{file}."
-    return file or (_V2_FILES if body.unified else _V1_FILES).get(field, "")
+    return file or (_FIELDS[field][is_unified(body)] if field in _FIELDS else "")
 
 
 def line_of(record: Record, body: CgroupUpdated, keys: Iterable[str]) -> Evidence | None:

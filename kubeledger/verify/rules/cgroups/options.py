@@ -126,8 +126,7 @@ def rules_of(process: Process | None, variant: Variant) -> Rules | None:
     if profile is None:
         return None
     enforce, keys, pids = get("cpuCFSQuota"), get("enforceNodeAllocatable"), get("podPidsLimit")
-    factor = get("memoryThrottlingFactor")
-    protects = _alpha_gate(settings, "MemoryQoS")
+    factor, protects = get("memoryThrottlingFactor"), _alpha_gate(settings, "MemoryQoS")
     return Rules(
         profile=profile,
         seq=settings.seq,
@@ -152,9 +151,8 @@ def _alpha_gate(settings: Settings, name: str) -> bool | None:
     gates = settings.get("featureGates")
     if not isinstance(gates, dict | None):
         return None
-    values = gates or {}
-    value = values.get(name)
-    value = values.get("AllAlpha", False) if value is None else value
+    value = (gates or {}).get(name)
+    value = (gates or {}).get("AllAlpha", False) if value is None else value
     return value if isinstance(value, bool) else None
 
 

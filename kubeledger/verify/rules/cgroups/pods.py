@@ -189,7 +189,10 @@ class PodLevels:
             may_be = _BY_SETTINGS.issuperset(worst.differing)
             rulings.append(Ruling(allowed=may_be, why="an unknown process made it"))
         resized = any(rules is not None and rules.resizes(listed) for rules in asked)
-        certain = not resized and _is_of_nobody(body, worst)
+        # No line that is not there tells of a process, or of a container just made, that fits what
+        # neither a new cgroup has nor settings decide.
+        wrong = [value_of(body, key) for key in worst.differing.keys() - _BY_SETTINGS]
+        certain = not resized and any(str(value) not in _AS_MADE for value in wrong)
         each_of = (replace(r, assumes=(_MAKER,) * r.allowed, certain=certain) for r in rulings)
         return judge([*each_of]), worst
 
@@ -247,11 +250,10 @@ class PodLevels:
 
     def _had_others(self, listed: ListedPod) -> bool:
         """Whether it may have had resources that no list shows: before one, or between two."""
-        versions = self._context.pods.versions(listed)
-        made_ns, first_ns = listed.created_ns, versions[0].ts_ns
-        return (made_ns is not None and first_ns - made_ns > _SOON_NS) or (
-            any(differing_resources(*pair) is not None for pair in pairwise(versions))
-        )
+        versions, made_ns = self._context.pods.versions(listed), listed.created_ns
+        if made_ns is not None and versions[0].ts_ns - made_ns > _SOON_NS:
+            return True
+        return any(differing_resources(*pair) is not None for pair in pairwise(versions))
 
     def _resized(self, body: CgroupUpdated, listed: ListedPod, rules: Rules) -> Compared | None:
         """Judge by what the pod had at any time: a resize goes value by value.
@@ -275,15 +277,6 @@ class PodLevels:
         return again if again is not None and again.ruling.allowed else None
 
 
-def _is_of_nobody(body: CgroupUpdated, found: Compared) -> bool:
-    """Whether a wrong value is neither what a new cgroup has nor what settings decide.
-
-    No line that is not there can tell of a process, or of a container just made, that it fits.
-    """
-    wrong = found.differing.keys() - _BY_SETTINGS
-    return any(str(value_of(body, key)) not in _AS_MADE for key in wrong)
-
-
 def _given(pod: Pod) -> Iterator[Pod]:
     """The pod with the resources that the status says its containers have, if it says any."""
     status, spec = pod.status, pod.spec
@@ -301,17 +294,14 @@ def _given(pod: Pod) -> Iterator[Pod]:
 
 def differing_resources(first: ListedPod, second: ListedPod) -> tuple[str, str, str] | None:
     """The first container whose resources two versions show differently, and both in JSON."""
-    with suppress(msgspec.ValidationError):
-        specs = [listed.as_(Pod).spec for listed in (first, second)]
-        before, after = (
-            {c.name: c for c in (*(spec.containers or ()), *(spec.init_containers or ()))}
-            for spec in specs
-        )
-        for name in (name for name in after if name in before):
-            sides = [
-                {"requests": c.requests, "limits": c.limits} for c in (before[name], after[name])
-            ]
-            if sides[0] != sides[1]:
-                texts = [msgspec.json.encode(s, order="deterministic").decode() for s in sides]
-                return name or "", texts[0], texts[1]
+    pods = [listed.pod for listed in (first, second)]
+    given = [{c.name: {"requests": c.requests, "limits": c.limits}
+              for c in (*(pod.spec.containers or ()), *(pod.spec.init_containers or ()))}
+             for pod in pods if pod is not None]  # fmt: skip
+    before, after = given if len(given) == 2 else ({}, {})
+    for name in after:
+        sides = before.get(name), after[name]
+        if name in before and sides[0] != sides[1]:
+            texts = [msgspec.json.encode(s, order="deterministic").decode() for s in sides]
+            return name or "", texts[0], texts[1]
     return None

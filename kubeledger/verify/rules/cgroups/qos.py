@@ -155,7 +155,7 @@ class QOSLevels:
         self, body: CgroupUpdated, ts_ns: int, rules: Rules, before: CgroupState | None
     ) -> tuple[Judgement, Compared | None]:
         """Whether some write can have left what a level holds; ``before``: what it held last."""
-        percent, missing = rules.reserve_percent, []
+        percent, missing = rules.reserve_percent, list[str]()
         if percent is None:
             missing = ["the settings qosReserved and featureGates"]
         elif percent != NO_RESERVE and self._allocatable(ts_ns, rules) is None:
@@ -173,13 +173,11 @@ class QOSLevels:
         unknown = [phrase for _, sums in found for phrase in sums.unknown]
         excuse = self._lost(ts_ns, ts_ns + ROUND_NS, unknown) or self._usage(body, ts_ns, compared)
         if excuse is None:
-            start_ns, end_ns, _ = self._unseen(ts_ns)
-            sums = self._summer.between(start_ns, end_ns, rules)
+            sums = self._summer.between(*self._unseen(ts_ns)[:2], rules)
             again = compare(body, [self._option(body, ts_ns, rules, before, sums, None)])
-            excuse = _UNSEEN if again is not None and again.ruling.allowed else None
-        if excuse is None:
-            return judge([compared.ruling]), compared
-        return open_to(excuse, denied=compared.ruling.why), compared
+            if again is None or not again.ruling.allowed:
+                return judge([compared.ruling]), compared
+        return open_to(excuse or _UNSEEN, denied=compared.ruling.why), compared
 
     def _last_writes(self, ts_ns: int) -> list[_Moment]:
         """The writes that may be the last before the files were read, the most likely first."""

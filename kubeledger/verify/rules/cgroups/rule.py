@@ -8,7 +8,7 @@ classes, from the pods that were active at the last write before the files were 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from msgspec.structs import replace
 
@@ -114,8 +114,12 @@ class Removals:
             if at_ns <= ts_ns + _BY_THEN_NS:
                 why = f"{entry} by {format_ts(at_ns)}, and then the cgroup goes"
                 return same(True, why, inputs=(seq,) if seq else ())
-        if where.container_id is not None:
-            return self._still_there(record, body.cgroup, where)
+        if (own := where.container_id) is not None:  # nothing shows its end
+            again_ns, seq = self._seen.get(body.cgroup, (0, 0))
+            if again_ns <= ts_ns:
+                return lacks([f"the end of container {own[:12]}"])
+            why = f"container {own[:12]} had not ended, so its cgroup has to be there: "
+            return same(False, f"{why}a later snapshot shows it again", inputs=(seq,))
         if (held := _holds(dict.fromkeys(below, (self._last_ns, 0)), ts_ns)) is not None:
             return held
         end = f"the end of pod {pod.namespace}/{pod.name}" if pod else "the life of the pod"
@@ -169,14 +173,6 @@ class Removals:
             if interval.ending_ns is not None and not pod.ran(ts_ns + _BY_THEN_NS):
                 why = f"the end of {who} had begun and nothing of it ran"
                 yield interval.ending_ns, why, interval.seq
-
-    def _still_there(self, record: Record, cgroup: str, where: CgroupPath) -> Judgement:
-        """Of a container whose end nothing shows."""
-        own, (again_ns, seq) = where.container_id or "", self._seen.get(cgroup, (0, 0))
-        if again_ns <= record.ts_ns:
-            return lacks([f"the end of container {own[:12]}"])
-        why = f"container {own[:12]} had not ended, so its cgroup has to be there: "
-        return same(False, f"{why}a later snapshot shows it again", inputs=(seq,))
 
 
 def _holds(below: dict[str, tuple[int, int]], ts_ns: int) -> Judgement | None:
@@ -269,20 +265,12 @@ class CgroupVerifier(RuleVerifier):
         judgement, compared = self._level(record, body, state)
         if judgement.verdict == "impossible":
             self._reported.add(body.cgroup)
-        decided = compared is not None and judgement.verdict != "unverifiable"
-        recorded = (
-            compared.recorded if compared is not None and decided else {"cgroup": body.cgroup}
-        )
-        if decided:
+        subject, rule, place = f"cgroup/{body.cgroup}", _RULES[body.level], None
+        recorded = None if judgement.verdict == "unverifiable" else {"cgroup": body.cgroup}
+        if recorded is not None and compared is not None:
+            recorded, place = compared.recorded, line_of(record, body, compared.differing)
             judgement = replace(judgement, why=judgement.why + uncompared(body, recorded))
-        self.conclude(
-            record,
-            f"cgroup/{body.cgroup}",
-            judgement,
-            recorded=None if judgement.verdict == "unverifiable" else recorded,
-            rule=_RULES[body.level],
-            place=line_of(record, body, compared.differing) if compared and decided else None,
-        )
+        self.conclude(record, subject, judgement, recorded=recorded, rule=rule, place=place)
 
     def _level(
         self, record: Record, body: CgroupUpdated, state: NodeState
@@ -317,9 +305,8 @@ class CgroupVerifier(RuleVerifier):
             changed = (path, record.ts_ns) in self._changes
             if cgroup.level != "qos" or changed or path in self._reported:
                 continue
-            judgement, compared = self._qos.level(
-                _as_shown(path, cgroup), record.ts_ns, rules, cgroup
-            )
+            shown = _as_shown(path, cgroup)
+            judgement, compared = self._qos.level(shown, record.ts_ns, rules, cgroup)
             if judgement.verdict == "impossible" and compared is not None:
                 self._reported.add(path)
                 missed = Missed(
@@ -346,13 +333,11 @@ class CgroupVerifier(RuleVerifier):
 
     def _written(self, record: Record, body: QOSCgroupsUpdated, state: NodeState) -> None:
         rules = self._rules_of(self.context.process)
-        if rules is None:
-            judgement = lacks([self.context.missing_profile])
-        else:
+        judgement = lacks([self.context.missing_profile])
+        if rules is not None:
             judgement = self._qos.written(self._writes.of(record.seq), rules)
-        self.conclude(
-            record, "node", judgement, recorded=None if judgement.verdict == "unverifiable" else {}
-        )
+        recorded = None if judgement.verdict == "unverifiable" else dict[str, Any]()
+        self.conclude(record, "node", judgement, recorded=recorded)
 
     # What contradicts ---------------------------------------------------------------------
 
@@ -369,15 +354,10 @@ class CgroupVerifier(RuleVerifier):
         difference = differing_resources(before, listed) if before is not listed else None
         if difference is None or rules.resizes(listed):
             return
-        container, first, second = difference
-        self.context.contradict(
-            record.ts_ns,
-            f"pod/{body.namespace}/{body.pod}",
-            f"two lists show different resources of container {container} of pod "
-            f"{body.namespace}/{body.pod}, which cannot change",
-            (before.seq, first),
-            (listed.seq, second),
-        )
+        (container, first, second), name = difference, f"{body.namespace}/{body.pod}"
+        why = f"two lists show different resources of container {container} of pod {name}, which "
+        sides = (before.seq, first), (listed.seq, second)
+        self.context.contradict(record.ts_ns, f"pod/{name}", f"{why}cannot change", *sides)
 
 
 def _as_shown(path: str, cgroup: CgroupState) -> CgroupUpdated:

@@ -216,7 +216,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         }
         return tuple(phrases[topic] for topic in topics)
 
-    def open_topics(self) -> tuple[Topic, ...]:
+    def open_topics(self, of: Iterable[Topic] = OPEN) -> tuple[Topic, ...]:
         """Inputs that are open at all, when devices are claimed."""
         nodes_known = all(self.nodes_of(device)[0] for device in self.perhaps_free)
         is_open: dict[Topic, bool] = {
@@ -225,8 +225,9 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
             "numa": self.affinities != (None,) and not nodes_known,
             "affinity": len(self.affinities) != 1,
             "preferred": True,
+            "registered": self.listed.registered is None,
         }
-        return tuple(topic for topic in OPEN if is_open[topic])
+        return tuple(topic for topic in of if is_open[topic])
 
     def lost(self) -> str:
         """What a line that was lost may have reported."""

@@ -1,94 +1,40 @@
-"""What the parts of this rule share: the device manager as it was, piece by piece."""
+"""The device manager as it was, piece by piece: its memory, what it granted and refused.
+
+A grant that only a later checkpoint shows is judged when its container was aligned, asked or
+its pod admitted, with what was held then; the finding waits for the record.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from typing import NamedTuple
+from collections.abc import Collection
+from typing import Any, Final, NamedTuple
+
+from msgspec.structs import replace
 
 from kubeledger.kubelet.lifecycle.state import key_of
 from kubeledger.kubelet.profile.devices import DeviceFacts
-from kubeledger.kubelet.topologymanager.policy import BITS_MAX, bits_of
-from kubeledger.model.record import Record
+from kubeledger.kubelet.topologymanager.policy import BITS_MAX
+from kubeledger.model.bodies.devicemanager import NO_HINTS, AllocationFailed, DevicesAllocated
+from kubeledger.model.record import Body, Record
+from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
-from kubeledger.verify.belief import Judgement, lacks, same
+from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, open_to, recorded, same
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pod_objects import Spec, specs_in
 from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.rules.activity import misnamed
-from kubeledger.verify.rules.devices.evidence import Evidence, Holdings
-from kubeledger.verify.rules.devices.first_pass import FirstPass, Holder, when_of
+from kubeledger.verify.rules.devices.evidence import Evidence, Held, Holdings
+from kubeledger.verify.rules.devices.first_pass import Entry, FirstPass, Holder, when_of
 from kubeledger.verify.rules.devices.lists import When
+from kubeledger.verify.rules.devices.worlds import granted, listing, refused
 
-_LISTED_MAX = 16
-_SHOWN_MAX = 8
-
-
-def listing(ids: Collection[str]) -> str:
-    """IDs in order; a long list is cut."""
-    ordered = sorted(ids)
-    more = f" and {len(ordered) - _LISTED_MAX} more" if len(ordered) > _LISTED_MAX else ""
-    return f"{', '.join(ordered[:_LISTED_MAX])}{more}" if ordered else "none"
-
-
-def joined(parts: Iterable[str]) -> str:
-    """``a, b and c``."""
-    *most, last = [*parts] or [""]
-    return f"{', '.join(most)} and {last}" if most else last
-
-
-def times(count: int, noun: str) -> str:
-    """``1 device``, ``2 devices``."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def nodes_text(mask: int | None) -> str:
-    """``NUMA node 0``, ``NUMA nodes 0 and 1``, ``any NUMA node``."""
-    if mask is None:
-        return "any NUMA node"
-    nodes = [str(node) for node in bits_of(mask)]
-    return f"NUMA node{'s' if len(nodes) != 1 else ''} {joined(nodes) or 'none'}"
-
-
-def surroundings(evidence: Evidence) -> str:
-    """Which devices were there, which were free, and who held the others."""
-    listed, in_use = evidence.listed, evidence.in_use
-    free = evidence.free if evidence.is_exact() else evidence.perhaps_free
-    perhaps = "" if evidence.is_exact() else "perhaps "
-    parts = [f"{times(len(free), f'{perhaps}free healthy device')}: {listing(free)}"]
-    by_holder: dict[str, list[str]] = {}
-    for device in sorted(in_use.certain | in_use.maybe):
-        holders = in_use.holders[device]
-        names = joined(f"{evidence.name_of(pod)}/{container}" for pod, container, _ in holders)
-        held = "held" if device in in_use.certain else "perhaps held"
-        by_holder.setdefault(f"{held} by {names}", []).append(device)
-    for held_by, ids in list(by_holder.items())[:_SHOWN_MAX]:
-        parts.append(f"{listing(ids)} {held_by}")
-    if listed.complete and (sick := listed.known - listed.maybe):
-        parts.append(f"{listing(sick)} not healthy")
-    return "; ".join(parts)
-
-
-def taken(evidence: Evidence, devices: frozenset[str]) -> str:
-    """``gpu-1 was taken out of the 3 free healthy devices gpu-1, gpu-2, gpu-3; ...``."""
-    reused, free = devices & evidence.reuse, evidence.perhaps_free
-    fresh = devices - reused
-    out_of = f"the {times(len(free), 'free healthy device')} {listing(free)}"
-    clauses = [f"{_were(reused)} taken over from an init container of the pod"] if reused else []
-    clauses += [f"{_were(fresh)} taken out of {out_of}"] if fresh else []
-    _, container, resource = evidence.holder
-    asks = f"container {container} asks for {evidence.required} {resource}"
-    parts = [f"{asks}: {' and '.join(clauses)}", *surroundings(evidence).split("; ")[1:]]
-    if fresh and len(set(evidence.affinities)) == 1 and (mask := evidence.affinities[0]):
-        wanted = set(bits_of(mask))
-        on_it = [d for d in free if wanted.intersection(evidence.nodes_of(d)[1] or ())]
-        are = "is" if len(on_it) == 1 else "are"
-        aligned = f"the container is aligned to {nodes_text(mask)}"
-        parts.append(f"{aligned}, where {listing(on_it)} {are}")
-    return "; ".join(parts)
-
-
-def _were(devices: Collection[str]) -> str:
-    return f"{joined(sorted(devices))} {'was' if len(devices) == 1 else 'were'}"
+RULE: Final = "pkg/kubelet/cm/devicemanager/manager.go devicesToAllocate"
+_SETTLING_NS: Final = 2 * NS_PER_S
+_UNREPORTED = {
+    "checkpoint": "the log of the pod's admission",
+    "restore": "the log of the kubelet process that allocated the devices",
+}
+_HINTS_RULE: Final = "pkg/kubelet/cm/devicemanager/topology_hints.go GetTopologyHints"
 
 
 class Asked(NamedTuple):
@@ -99,7 +45,7 @@ class Asked(NamedTuple):
     needed: int
 
 
-class DeviceManagerModel:
+class DeviceTable(RuleVerifier):
     """The device manager's memory as evidence shows it.
 
     Attributes:
@@ -108,11 +54,12 @@ class DeviceManagerModel:
     """
 
     def __init__(self, context: VerifyContext) -> None:
-        self.context = context
+        super().__init__(context)
         self.first_pass = FirstPass(context)
         self.holdings = Holdings()
         self.log_began_ns = 0
         self.requests: dict[int, Asked] = {}
+        self._early: dict[tuple[Holder, int], Judgement] = {}
 
     def key(self, record: Record, state: NodeState) -> str:
         """The pod a record is about: its UID where any source says."""
@@ -124,6 +71,11 @@ class DeviceManagerModel:
         namespace, pod = (getattr(record.body, name, None) for name in ("namespace", "pod"))
         name = f"{namespace}/{pod}" if pod else self.name_of(key)
         return f"container/{name}/{container}" if container else f"pod/{name}"
+
+    def give(self, record: Record, of: str, found: Judgement, names: Collection[str]) -> None:
+        """Give the finding, which is about these fields unless nothing is decided."""
+        reported = None if found.verdict == "unverifiable" else recorded(record, names)
+        self.conclude(record, of, found, recorded=reported)
 
     def pod(self, record: Record) -> ListedPod | None:
         """The pod of a record, as a list shows it."""
@@ -287,3 +239,160 @@ class DeviceManagerModel:
             why = f"the log says that it needs {asked.needed}, and {why}"
         seqs = [specs[0].seq, *([asked.seq] if asked is not None else [])]
         return same(False, why, inputs=seqs)
+
+    # -- grants and refusals ---------------------------------------------------------------------
+
+    def allocated(self, record: Record, body: DevicesAllocated, state: NodeState) -> None:
+        """Judge a grant, then let the container hold what it got."""
+        devices = frozenset(body.device_ids)
+        holder = (self.key(record, state), body.container, body.resource)
+        early = self._early.pop((holder, record.seq), None)
+        if early is None and body.told_by == "call":
+            self.holdings.restore_failed(holder)
+        self.holdings.restored |= body.told_by == "restore"
+        entry, disputed = self._checkpointed(record, body, holder)
+        found = self.wrong_asker(record, holder)
+        if found is None and disputed is not None:
+            found = self._judge_disputed(record, body, disputed)
+        elif found is None and entry is not None and body.numa not in (None, entry.numa):
+            why = f"its NUMA record holds {body.numa}, and the checkpoint {entry.numa}"
+            numa = {node: list(ids) for node, ids in entry.numa.items()}
+            found = None if "" in numa else same(False, why, expected={"numa": numa})
+        if found is None and early is None and body.told_by != "call":
+            found = lacks([_UNREPORTED[body.told_by]])
+        found = found or early or self._by_rule(record, devices, holder, state)
+        subject = self.subject(record, holder[0], body.container)
+        self._hold(record, body, holder, found, is_early=early is not None)
+        found = found_with(found, () if entry is None else (entry.when[1],))
+        self.give(record, subject, found, found.expected or ("device_ids",))
+
+    def _judge_disputed(self, record: Record, body: DevicesAllocated, entry: Entry) -> Judgement:
+        """Log and checkpoint name different devices for one allocation."""
+        subject = self.subject(record, body.pod_uid or "", body.container)
+        why = f"log and checkpoint name different devices of {body.resource} for one allocation"
+        got, held = listing(body.device_ids), listing(entry.ids)
+        granted = record.seq, f"container {body.container} got {got}"
+        sides, at_ns = (granted, (entry.when[1], f"it holds {held}")), entry.when[0]
+        self.context.contradict(max(record.ts_ns, at_ns), subject, why, *sides)
+        whose = f"the checkpoint written after it holds {held} for container {body.container}"
+        return same(False, f"{whose}, not {got}", expected={"device_ids": sorted(entry.ids)})
+
+    def _by_rule(
+        self, record: Record, devices: frozenset[str], holder: Holder, state: NodeState
+    ) -> Judgement:
+        """By what was there."""
+        evidence = self.evidence(record, state, holder)
+        if not isinstance(evidence, Evidence):
+            return evidence
+        return found_with(granted(evidence, devices), evidence.seqs)
+
+    def _hold(
+        self,
+        record: Record,
+        body: DevicesAllocated,
+        holder: Holder,
+        found: Judgement,
+        *,
+        is_early: bool,
+    ) -> None:
+        """What the container holds from now on; a lie is not built upon."""
+        holdings, right = self.holdings, found.verdict != "impossible"
+        asking = self.answered(record, holder)
+        if asking != holder:  # who asked got them
+            holder, right = asking, True
+        entry, disputed = self._checkpointed(record, body, holder)
+        if disputed is not None:
+            # Log or checkpoint lies: nobody else is blamed for what either says.
+            holdings.take(holder, Held(disputed.ids, record.seq, disputed=True))
+        elif right or entry is not None:
+            holdings.take(holder, Held(frozenset(body.device_ids), record.seq))
+        elif holdings.get(holder) is None or is_early:
+            holdings.take(holder, Held(None, record.seq))
+
+    def _checkpointed(
+        self, record: Record, body: DevicesAllocated, holder: Holder
+    ) -> tuple[Entry | None, Entry | None]:
+        """The checkpoint entry that agrees with a grant, or the one that does not."""
+        first_pass, when = self.first_pass, when_of(record)
+        if body.told_by == "checkpoint":
+            return None, None
+        entries = first_pass.entries.get(holder, ())
+        later = [entry for entry in entries if entry.last[0] + _SETTLING_NS >= when[0]]
+        agreeing = next((e for e in later if e.ids == frozenset(body.device_ids)), None)
+        disputing = next((entry for entry in later if entry.when > when), None)
+        if agreeing is not None or disputing is None:
+            return agreeing, None
+        changed = first_pass.may_change(holder[0], when, disputing.when)
+        return None, None if changed else disputing
+
+    def shown_later(self, record: Record, body: Body, state: NodeState) -> None:
+        """A pod's containers (None: all) get devices about now; a checkpoint showed later which."""
+        when, container = when_of(record), getattr(body, "container", None)
+        due = self.first_pass.late.get(self.key(record, state))
+        if not due:
+            return
+        order = {spec.name: index for index, spec in enumerate(self.specs(record))}
+        for holder in sorted(due, key=lambda one: (order.get(one[1], 0), one)):
+            grant = next(((w, b) for w, b in due[holder] if w > when), None)
+            current = self.holdings.get(holder)
+            if container not in (None, holder[1]) or grant is None:
+                continue
+            (_, seq), granted_body = grant
+            asked = self.first_pass.asked.get(holder, ())
+            if container is None and any(when < at < grant[0] for at in asked):
+                continue  # a pod that is aligned as a whole: the container itself asks later
+            if (holder, seq) in self._early or (current is not None and current.certain):
+                continue
+            devices = frozenset(granted_body.device_ids)
+            self._early[holder, seq] = self._by_rule(record, devices, holder, state)
+            self.holdings.take(holder, Held(devices, seq))
+
+    def failed(self, record: Record, body: AllocationFailed, state: NodeState) -> None:
+        """Judge a refusal."""
+        pod, container = self.key(record, state), body.container
+        specs = self.specs(record) if container is None and body.resource is not None else []
+        asking = [spec.name for spec in specs if spec.limit(body.resource or "")]
+        container = asking[0] if len(asking) == 1 else container
+        if specs and not asking:
+            found = same(False, f"no container of the pod asks for {body.resource}")
+        elif body.resource is None or container is None:
+            what = "resource" if body.resource is None else "container"
+            found = lacks([f"the {what} that was refused"])
+        elif body.told_by == "status":
+            found = lacks(["the time of the refusal"])
+        else:
+            holder = (pod, container, body.resource)
+            found = self._refused(record, body, holder, state)
+            self.answered(record, holder)
+            if body.told_by == "event" and found.verdict == "impossible":
+                found = lacks(["the instant of the refusal within its second"])
+            found = found_with(found, rule=_HINTS_RULE if body.error == NO_HINTS else RULE)
+        names = ("error",) if found.expected is None else found.expected
+        self.give(record, self.subject(record, pod, container), found, names)
+
+    def _refused(
+        self, record: Record, body: AllocationFailed, holder: Holder, state: NodeState
+    ) -> Judgement:
+        if (wrong := self.wrong_asker(record, holder)) is not None:
+            return wrong
+        evidence = self.evidence(record, state, holder)
+        if not isinstance(evidence, Evidence):
+            return evidence
+        if body.available is not None and body.hints_available is not None:
+            # The line about hints counts all that is needed, and what is to be used again as there.
+            there = body.available + len(evidence.reuse)
+            if (body.hints_requested, body.hints_available) != (evidence.required, there):
+                why = f"the line about hints counts {body.hints_available} devices, not {there}"
+                expected = {"hints_requested": None, "hints_available": None}
+                return same(False, why, expected=expected)
+        found = refused(body, evidence)
+        opened = found.verdict == "impossible" and refused(body, evidence.opened())
+        if opened and opened.verdict != "impossible":
+            # What it could not refuse by the known devices, it may by what a lost line showed.
+            found = open_to(evidence.lost(), denied=found.why)
+        return found_with(found, evidence.seqs)
+
+
+def found_with(found: Judgement, inputs: tuple[int, ...] = (), **fields: Any) -> Judgement:  # noqa: ANN401
+    """A judgement that rests on these records as well."""
+    return replace(found, inputs=(*found.inputs, *inputs), **fields)

@@ -7,7 +7,7 @@ not active any more. Memory and checkpoint restore it at a restart.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import ClassVar, Final
 
 from kubeledger.model.bodies.devicemanager import (
@@ -25,15 +25,14 @@ from kubeledger.model.bodies.resourcemanagers import AffinityDecided, HintsGener
 from kubeledger.model.record import Body, Decision, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
-from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, recorded, same
+from kubeledger.verify.belief import Judgement, lacks, same
 from kubeledger.verify.context import Prescan, See, VerifyContext
 from kubeledger.verify.rules.activity import is_active, let_go, lived, relied_on
 from kubeledger.verify.rules.devices.evidence import Held
 from kubeledger.verify.rules.devices.first_pass import Holder, all_ids, when_of
-from kubeledger.verify.rules.devices.grants import RULE, Grants, found_with
 from kubeledger.verify.rules.devices.lists import When
-from kubeledger.verify.rules.devices.model import Asked, DeviceManagerModel, joined, listing
-from kubeledger.verify.rules.devices.refusals import failed
+from kubeledger.verify.rules.devices.model import RULE, Asked, found_with
+from kubeledger.verify.rules.devices.worlds import joined, listing
 from kubeledger.verify.rules.topology import Affinities
 
 _SETTLING_NS: Final = 2 * NS_PER_S
@@ -41,7 +40,7 @@ _SETTLING_NS: Final = 2 * NS_PER_S
 _RELEASE: Final = "pkg/kubelet/cm/devicemanager/manager.go UpdateAllocatedDevices"
 
 
-class DeviceVerifier(RuleVerifier):
+class DeviceVerifier(Affinities):
     """Device manager and topology manager, decided again."""
 
     decides: ClassVar[tuple[type[Decision], ...]] = (
@@ -54,31 +53,28 @@ class DeviceVerifier(RuleVerifier):
 
     def __init__(self, context: VerifyContext) -> None:
         super().__init__(context)
-        self._model = DeviceManagerModel(context)
-        self._grants = Grants(self._model)
-        self._affinities = Affinities(self._model)
         self._read_ns: int | None = None
         self._disputed: set[tuple[Holder, frozenset[str]]] = set()
 
     def prescans(self) -> Mapping[type[Body], Prescan]:
-        first_pass = self._model.first_pass
+        first_pass = self.first_pass
         return dict.fromkeys(first_pass.kinds, first_pass.note)
 
     def derive(self, state: NodeState) -> None:
-        self._model.first_pass.settle()
+        self.first_pass.settle()
 
     def sees(self) -> Mapping[type[Body], See]:
         sees: dict[type[Body], See] = {
             AffinityDecided: self._decided,
-            AllocationFailed: self._failed,
+            AllocationFailed: self.failed,
             AllocationRequested: self._asked,
             CheckpointRead: self._checkpoint_read,
-            DevicesAllocated: self._allocated,
+            DevicesAllocated: self.allocated,
             DevicesReleased: self._released,
             DevicesReported: self._reported,
-            HintsGenerated: self._affinities.offered,
+            HintsGenerated: self.offered,
             KubeletStarted: self._kubelet_started,
-            PodAdmitted: self._admitted,
+            PodAdmitted: self.shown_later,
             PodConfigChanged: self._config_changed,
         }
         return {kind: self._prepared(see) for kind, see in sees.items()}
@@ -92,93 +88,70 @@ class DeviceVerifier(RuleVerifier):
 
     def _begin(self, record: Record) -> None:
         """Before each record: in a hole of the log before it may be grants and releases."""
-        model, when = self._model, when_of(record)
+        when = when_of(record)
         if self._read_ns is None:
-            model.log_began_ns = self._read_ns = record.ts_ns
+            self.log_began_ns = self._read_ns = record.ts_ns
         hole = self.context.coverage.hole(self._read_ns, record.ts_ns)
         if hole is not None and hole[1] <= record.ts_ns:
             self._read_ns = hole[1]
-            for holder, held in model.holdings:
-                is_read = model.first_pass.still_holds(holder, held.devices, when)
-                held.certain = held.certain and is_read
+            for holder, held in self.holdings:
+                held.certain &= self.first_pass.still_holds(holder, held.devices, when)
             self._log_begins(when)
 
     def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
-        model, when = self._model, when_of(record)
-        model.requests.clear()
-        self._affinities.restarted()
-        model.holdings.run += 1
-        model.log_began_ns = 0
+        when = when_of(record)
+        self.requests.clear()
+        self.restarted()
+        self.holdings.run += 1
+        self.log_began_ns = 0
         if body.from_start:
             # What it restores from its checkpoint is logged at the verbosity of device lists.
-            model.holdings.complete = model.first_pass.lists.logs_lists(when)
+            self.holdings.complete = self.first_pass.lists.logs_lists(when)
         else:
             self._log_begins(when)
 
     def _log_begins(self, when: When) -> None:
         """The log begins within a process: what was held then shows in the next checkpoint."""
-        model = self._model
-        model.log_began_ns = when[0]
-        read = model.first_pass.shows_all(when)
-        model.holdings.complete = read is not None
-        late = model.first_pass.late_grants() if read is not None else ()
+        self.log_began_ns = when[0]
+        read = self.first_pass.shows_all(when)
+        self.holdings.complete = read is not None
+        late = self.first_pass.late_grants() if read is not None else ()
         for holder, (ts_ns, seq), body in late:
-            if model.first_pass.added.get(holder[0], (-1, 0)) < when:
+            if self.first_pass.added.get(holder[0], (-1, 0)) < when:
                 is_read = read is not None and ts_ns <= read[0]  # else granted nobody knows when
-                if is_read or model.holdings.get(holder) is None:
+                if is_read or self.holdings.get(holder) is None:
                     held = Held(frozenset(body.device_ids), seq, certain=is_read)
-                    model.holdings.take(holder, held)
+                    self.holdings.take(holder, held)
 
     def _decided(self, record: Record, body: AffinityDecided, state: NodeState) -> None:
-        self._affinities.decided(self, record, body, state)
+        self.decided(record, body, state)
         if body.admit is not False:
-            self._grants.shown_later(record, body.container, state)
+            self.shown_later(record, body, state)
 
     def _asked(self, record: Record, body: AllocationRequested, state: NodeState) -> None:
-        holder = (self._model.key(record, state), body.container, body.resource)
-        self._model.requests[record.seq] = Asked(record.seq, holder, body.needed)
-        self._grants.shown_later(record, body.container, state)
-
-    def _admitted(self, record: Record, body: PodAdmitted, state: NodeState) -> None:
-        self._grants.shown_later(record, None, state)
-
-    def _allocated(self, record: Record, body: DevicesAllocated, state: NodeState) -> None:
-        subject = self._model.subject(record, self._model.key(record, state), body.container)
-        found = self._grants.allocated(record, body, state)
-        names = found.expected or ("device_ids",)
-        self._conclude(record, subject, found, names)
-
-    def _failed(self, record: Record, body: AllocationFailed, state: NodeState) -> None:
-        found, subject = failed(self._model, record, body, state)
-        names = found.expected if found.expected is not None else ("error",)
-        self._conclude(record, subject, found, names)
-
-    def _conclude(
-        self, record: Record, subject: str, found: Judgement, names: Collection[str]
-    ) -> None:
-        """Give the finding, which is about these fields unless nothing is decided."""
-        reported = None if found.verdict == "unverifiable" else recorded(record, names)
-        self.conclude(record, subject, found, recorded=reported)
+        holder = (self.key(record, state), body.container, body.resource)
+        self.requests[record.seq] = Asked(record.seq, holder, body.needed)
+        self.shown_later(record, body, state)
 
     def _released(self, record: Record, body: DevicesReleased, state: NodeState) -> None:
         found = self._judge_release(record, body, state)
         if found.verdict != "impossible":
-            self._model.holdings.release(body.pod_uid, body.container, body.resource)
+            self.holdings.release(body.pod_uid, body.container, body.resource)
         elif found.expected is not None:  # a part is logged where all goes
-            self._model.holdings.release(body.pod_uid)
+            self.holdings.release(body.pod_uid)
         reported = {"pod_uid": body.pod_uid, "container": body.container, "resource": body.resource}
-        subject = self._model.subject(record, body.pod_uid, None)
+        subject = self.subject(record, body.pod_uid, None)
         self.conclude(record, subject, found, recorded=reported, rule=_RELEASE)
 
     def _judge_release(self, record: Record, body: DevicesReleased, state: NodeState) -> Judgement:
         """What a living pod holds, it keeps; what any other one holds goes back all at once."""
-        model, pod, when = self._model, body.pod_uid, when_of(record)
-        held = {holder: held for holder, held in model.holdings if holder[0] == pod}
+        pod, when = body.pod_uid, when_of(record)
+        held = {holder: held for holder, held in self.holdings if holder[0] == pod}
         seqs = tuple(sorted(each.seq for each in held.values()))
         is_part = body.container is not None or body.resource is not None
-        keeps = any(model.first_pass.surely_holds(h, has.devices, when) for h, has in held.items())
+        keeps = any(self.first_pass.surely_holds(h, has.devices, when) for h, has in held.items())
         keeps = keeps if held else lived(self.context, pod, record.ts_ns)
-        found = let_go(self.context, state, pod, keeps=keeps, since_ns=model.log_began_ns)
+        found = let_go(self.context, state, pod, keeps=keeps, since_ns=self.log_began_ns)
         if found.verdict == "impossible":
             return found_with(found, seqs)
         expected = {"pod_uid": pod, "container": None, "resource": None}
@@ -198,66 +171,63 @@ class DeviceVerifier(RuleVerifier):
 
     def _asks_for_none(self, record: Record, pod: str, state: NodeState) -> bool:
         """Whether no source knows the pod, or it asks for no devices: no grant was lost."""
-        first_pass, holdings = self._model.first_pass, self._model.holdings
+        first_pass, holdings = self.first_pass, self.holdings
         if not (holdings.complete and first_pass.lists.logs_requests(when_of(record))):
             return False
-        listed = self._model.pod(record)
-        if specs := self._model.specs(record):
+        listed = self.pod(record)
+        if specs := self.specs(record):
             return not any(spec.limit(r) for spec in specs for r in first_pass.lists.resources)
         known = pod in state.lifecycle.pods or pod in first_pass.added
         return listed is None and not known and not holdings.restored
 
     def _config_changed(self, record: Record, body: PodConfigChanged, state: NodeState) -> None:
         """A pod is added: where requests are not logged, it may get its devices from now on."""
-        model = self._model
-        if body.operation != "ADD" or model.first_pass.lists.logs_requests(when_of(record)):
+        if body.operation != "ADD" or self.first_pass.lists.logs_requests(when_of(record)):
             return
-        for holder, grants in model.first_pass.late.get(model.key(record, state), {}).items():
+        for holder, grants in self.first_pass.late.get(self.key(record, state), {}).items():
             (_, seq), grant = grants[0]
-            if model.holdings.get(holder) is None:
-                held = Held(frozenset(grant.device_ids), seq, certain=False)
-                model.holdings.take(holder, held)
+            if self.holdings.get(holder) is None:
+                self.holdings.take(holder, Held(frozenset(grant.device_ids), seq, certain=False))
 
     def _reported(self, record: Record, body: Body, state: NodeState) -> None:
         """A plugin's message counts as many healthy devices as checkpoints name."""
-        clash = self._model.first_pass.lists.clashes.get(record.seq)
+        clash = self.first_pass.lists.clashes.get(record.seq)
         if clash is not None:
             resource, *sides = clash
             why = f"sources differ on the healthy devices of {resource}"
-            subject = f"device/{resource}"
-            self.context.contradict(record.ts_ns, subject, why, *sides, by_absence=True)
+            of = f"device/{resource}"
+            self.context.contradict(record.ts_ns, of, why, *sides, by_absence=True)
 
     def _checkpoint_read(self, record: Record, body: CheckpointRead, state: NodeState) -> None:
         """What a checkpoint holds and no grant shows was granted before the records begin."""
-        model = self._model
         self._reported(record, body, state)
         if not relied_on(self.context, record, "kubelet_internal_checkpoint"):
             return
-        holdings = model.holdings
+        holdings = self.holdings
         for entry in body.entries:
             holder = (entry.pod_uid, entry.container, entry.resource)
             self._compare(record, entry, holder)
-            reported = model.first_pass.is_reported(holder, when_of(record))
+            reported = self.first_pass.is_reported(holder, when_of(record))
             if holdings.get(holder) is None and not reported:
-                active = is_active(state, self.context.pods, entry.pod_uid, model.log_began_ns)[0]
+                active = is_active(state, self.context.pods, entry.pod_uid, self.log_began_ns)[0]
                 held = Held(all_ids(entry.numa), record.seq, certain=active is True)
                 holdings.take(holder, held)
         holdings.complete = True
 
     def _compare(self, record: Record, entry: CheckpointEntry, holder: Holder) -> None:
         """What a container was granted stays its own while its pod does."""
-        model, when, devices = self._model, when_of(record), all_ids(entry.numa)
-        held = model.holdings.get(holder)
+        when, devices = when_of(record), all_ids(entry.numa)
+        held = self.holdings.get(holder)
         if held is None or held.devices in (None, devices) or not held.certain:
             return
-        own = "-" in entry.pod_uid and held.run == model.holdings.run
-        if not own and not model.first_pass.lists.logs_requests(when):
+        own = "-" in entry.pod_uid and held.run == self.holdings.run
+        if not own and not self.first_pass.lists.logs_requests(when):
             return  # it may have been granted again, and no line would say
-        changed = model.first_pass.may_change(entry.pod_uid, when, (when[0] + _SETTLING_NS, 0))
+        changed = self.first_pass.may_change(entry.pod_uid, when, (when[0] + _SETTLING_NS, 0))
         if changed or (holder, devices) in self._disputed:
             return
         self._disputed.add((holder, devices))
-        subject = f"container/{model.name_of(entry.pod_uid)}/{entry.container}"
+        subject = f"container/{self.name_of(entry.pod_uid)}/{entry.container}"
         why = f"a checkpoint holds other devices of {entry.resource} than the container was granted"
         got = held.seq, f"container {entry.container} got {listing(held.devices or ())}"
         sides = got, (record.seq, f"it holds {listing(devices)}")

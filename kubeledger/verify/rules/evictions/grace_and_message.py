@@ -29,11 +29,9 @@ from kubeledger.model.bodies.lifecycle import PodEvicted
 from kubeledger.model.errors import KubeledgerError
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts
-from kubeledger.verify.belief import Judgement, Ruling, judge, open_to, same
-from kubeledger.verify.evidence.pod_intervals import PodHistory
-from kubeledger.verify.evidence.times import Times
+from kubeledger.verify.belief import Judgement, Ruling, all_of, judge, open_to, same
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.rules.evictions.thresholds import Reading
-from kubeledger.verify.variant import Settings
 
 _CONTAINER: Final = re.compile(
     r"Container (\S+) was using (\S+?),? (?:request is|which exceeds its request of) "
@@ -51,123 +49,161 @@ _FULL: Final = 2**60
 """Bytes that exceed any limit."""
 
 
-def judge_grace(
-    body: PodEvicted,
-    pod: Pod,
-    threshold: Threshold | None,
-    profile: KubeletProfile,
-    settings: Settings,
-    *,
-    was_ending: bool,
-) -> Judgement:
-    """Whether its containers were given the right time; no ``threshold`` for local storage.
+class Eviction:
+    """One eviction in question, of a pod whose spec is known.
 
-    The pod worker logs its own number; the runtime gets at least two seconds.
+    Attributes:
+        subject: the pod, as a finding has it.
+        is_for_own_use: the pod exceeded a limit of its own.
     """
-    given, facts = body.grace_period_s, profile.lifecycle
-    own = pod.spec.termination_grace_period_seconds
-    if given is None:
-        return same(True, "")
-    override = eviction_override_s(profile.eviction, hard=True)
-    text = "a hard eviction" if threshold is not None else "an eviction for local storage"
-    if threshold is not None and not threshold.is_hard:
-        most = settings.get("evictionMaxPodGracePeriod")
-        if not isinstance(most, int):
-            unset = "the setting evictionMaxPodGracePeriod"
-            return open_to(unset, denied="another grace period may be set")
-        override = grace_period_s(threshold, pod, most, profile.eviction)
-        text = f"a soft eviction with evictionMaxPodGracePeriod {most}"
-    by_worker = max(override or own or 0, 1) if facts.pod_worker_gives_grace else override
-    allowed = by_worker, overridden_grace_s(facts, override, own)
-    why = f"{text} of a pod with terminationGracePeriodSeconds {own} gives it "
-    if given in allowed:
-        return same(True, f"{why}{given} s")
-    why += f"{by_worker} s, not {given} s"
-    rulings = [Ruling(allowed=False, why=why, expected={"grace_period_s": by_worker})]
-    if was_ending and given < max(allowed):
-        assumes = ("the grace period with which the pod was being stopped before",)
-        rulings.append(Ruling(allowed=True, why="", assumes=assumes))
-    return judge(rulings)
 
+    def __init__(
+        self, context: VerifyContext, record: Record, body: PodEvicted, pod: Pod, seq: int
+    ) -> None:
+        """``seq``: of the record that shows the spec; the kubelet's version is known."""
+        assert context.profile is not None
+        self.record, self.body, self.pod, self.seq = record, body, pod, seq
+        self._context, self._profile = context, context.profile
+        who = body.pod_uid, body.namespace, body.pod
+        self._stay = context.timeline.interval(record.ts_ns, *who)
+        self._history = context.timeline.pod(record.ts_ns, *who)
+        self.subject = f"pod/{body.namespace}/{body.pod}"
+        self.is_for_own_use = body.resource is None and "exceed" in (body.message or "")
+        if body.signal is not None or body.threshold_kind is not None:
+            of_limit = (body.signal or "").endswith(".limit")
+            self.is_for_own_use = of_limit or body.threshold_kind == "local_storage"
 
-def judge_outcome(
-    record: Record,
-    body: PodEvicted,
-    threshold: Threshold | None,
-    pod: PodHistory | None,
-    times: Times,
-) -> Judgement:
-    """Whether the manager saw the pod end: it waits for that, but not for long.
+    def judge_end(self, threshold: Threshold | None) -> Judgement:
+        """Whether its containers were given the right time, and the manager saw their end.
 
-    Source: v1.36.2 pkg/kubelet/pod_workers.go killPodNow
-    """
-    ran = [] if pod is None else pod.ran(record.ts_ns)
-    ends = [run.died_ns for run in ran if run.name and run.died_ns is not None]
-    if body.evicted is None or pod is None:
+        No ``threshold`` for local storage.
+        """
+        return all_of([self._judge_grace(threshold), self._judge_outcome(threshold)])
+
+    def _judge_grace(self, threshold: Threshold | None) -> Judgement:
+        """The pod worker logs its own number; the runtime gets at least two seconds."""
+        given, profile, facts = self.body.grace_period_s, self._profile, self._profile.lifecycle
+        own = self.pod.spec.termination_grace_period_seconds
+        if given is None:
+            return same(True, "")
+        override = eviction_override_s(profile.eviction, hard=True)
+        text = "a hard eviction" if threshold is not None else "an eviction for local storage"
+        if threshold is not None and not threshold.is_hard:
+            most = self._context.settings.get("evictionMaxPodGracePeriod")
+            if not isinstance(most, int):
+                unset = "the setting evictionMaxPodGracePeriod"
+                return open_to(unset, denied="another grace period may be set")
+            override = grace_period_s(threshold, self.pod, most, profile.eviction)
+            text = f"a soft eviction with evictionMaxPodGracePeriod {most}"
+        by_worker = max(override or own or 0, 1) if facts.pod_worker_gives_grace else override
+        allowed = by_worker, overridden_grace_s(facts, override, own)
+        why = f"{text} of a pod with terminationGracePeriodSeconds {own} gives it "
+        if given in allowed:
+            return same(True, f"{why}{given} s")
+        why += f"{by_worker} s, not {given} s"
+        unknown = []
+        ending_ns = None if self._stay is None else self._stay.ending_ns
+        if ending_ns is not None and ending_ns < self.record.ts_ns and given < max(allowed):
+            unknown = ["the grace period with which the pod was being stopped before"]
+        denied = Ruling(allowed=False, why=why, expected={"grace_period_s": by_worker})
+        return judge([denied], unknown=unknown)
+
+    def _judge_outcome(self, threshold: Threshold | None) -> Judgement:
+        """Whether the manager saw the pod end: it waits for that, but not for long.
+
+        Source: v1.36.2 pkg/kubelet/pod_workers.go killPodNow
+        """
+        ts_ns, pod, was_seen = self.record.ts_ns, self._history, self.body.evicted
+        if was_seen is None or pod is None:
+            return same(True, "")
+        wait_ns = _WAIT_NS
+        if threshold is not None and not threshold.is_hard:
+            wait_ns = max(wait_ns, (self.body.grace_period_s or 0) * NS_PER_S * 3 // 2)
+        for each in pod.calls if was_seen else ():
+            waited_ns = each.ts_ns - ts_ns - wait_ns
+            if each.word == "ExceededGracePeriod" and abs(waited_ns) < _LATE_NS:
+                at = format_ts(each.ts_ns)
+                why = f"the kubelet said at {at} that it waits for its end no longer"
+                return same(False, why, expected={"evicted": False}, inputs=[each.seq])
+        for interval in pod.intervals if not was_seen else ():
+            over_ns = interval.terminated_ns or 0
+            if ts_ns < over_ns < ts_ns + wait_ns - _LATE_NS:
+                why = f"the pod was over by {format_ts(over_ns)}, and that ends the wait"
+                return same(False, why, expected={"evicted": True})
+        ran = pod.ran(ts_ns)
+        ends = [run.died_ns for run in ran if run.name and run.died_ns is not None]
+        if not was_seen and not any(run.name for run in ran):
+            stops = [each for each in pod.calls if each.what == "terminating" and each.number]
+            if any(0 < stop.ts_ns - wait_ns - ts_ns < _WORKER_NS for stop in stops):
+                return same(True, "")  # its worker came to it only then
+            return open_to("how long the pod took to end", denied="none of its containers ran")
+        if not ends:
+            return same(True, "")
+        last_ns = max(ends)
+        took = f"its containers had ended {(last_ns - ts_ns) / NS_PER_S:.1f} s after it was chosen"
+        # Whose start no line shows may have begun only then, and how late lines were is not known.
+        sure = all(run.started_ns is not None for run in ran if run.name and run.died_ns == last_ns)
+        late = self._context.times.told(last_ns).from_ns > ts_ns + wait_ns + _LATE_NS
+        if was_seen and sure and late:
+            why = f"{took}, and the eviction manager waits for {wait_ns // NS_PER_S} s"
+            return same(False, why, expected={"evicted": False})
+        all_ended = all(run.died_ns is not None for run in ran) and len(ends) < len(ran)
+        if not was_seen and last_ns - ts_ns < wait_ns - _STOPS_NS and all_ended:
+            return same(False, f"{took}, so it was seen to end", expected={"evicted": True})
         return same(True, "")
-    wait_ns = _WAIT_NS
-    if threshold is not None and not threshold.is_hard:
-        wait_ns = max(wait_ns, (body.grace_period_s or 0) * NS_PER_S * 3 // 2)
-    for each in pod.calls if body.evicted else ():
-        waited_ns = each.ts_ns - record.ts_ns - wait_ns
-        if each.word == "ExceededGracePeriod" and abs(waited_ns) < _LATE_NS:
-            why = f"the kubelet said at {format_ts(each.ts_ns)} that it waits for its end no longer"
-            return same(False, why, expected={"evicted": False}, inputs=[each.seq])
-    for interval in pod.intervals if not body.evicted else ():
-        over_ns = interval.terminated_ns or 0
-        if record.ts_ns < over_ns < record.ts_ns + wait_ns - _LATE_NS:
-            why = f"the pod was over by {format_ts(over_ns)}, and that ends the wait"
-            return same(False, why, expected={"evicted": True})
-    if not body.evicted and not any(run.name for run in ran):
-        stops = [each for each in pod.calls if each.what == "terminating" and each.number]
-        if any(0 < stop.ts_ns - wait_ns - record.ts_ns < _WORKER_NS for stop in stops):
-            return same(True, "")  # its worker came to it only then
-        return open_to("how long the pod took to end", denied="none of its containers ran")
-    if not ends:
-        return same(True, "")
-    took_ns = max(ends) - record.ts_ns
-    took = f"its containers had ended {took_ns / NS_PER_S:.1f} s after it was chosen"
-    # One whose start no line shows may have begun only then, and how late lines were is not known.
-    sure = all(run.started_ns is not None for run in ran if run.name and run.died_ns == max(ends))
-    late = times.told(max(ends)).from_ns > record.ts_ns + wait_ns + _LATE_NS
-    if body.evicted and sure and late:
-        why = f"{took}, and the eviction manager waits for {wait_ns // NS_PER_S} s"
-        return same(False, why, expected={"evicted": False})
-    all_ended = all(run.died_ns is not None for run in ran) and len(ends) < len(ran)
-    if not body.evicted and took_ns < wait_ns - _STOPS_NS and all_ended:
-        return same(False, f"{took}, so it was seen to end", expected={"evicted": True})
-    return same(True, "")
+
+    def judge_message(self, threshold: Threshold, reading: Reading | None) -> Judgement:
+        """Whether the kubelet says so, of the usage that the message says."""
+        body, facts = self.body, self._profile.eviction
+        available, capacity = (0, 0) if reading is None else (reading.available, reading.capacity)
+        seen = SignalObservation(available if body.observed is None else body.observed, capacity)
+        unread = body.observed is None or isinstance(threshold.value, float)
+        is_unread = facts.eviction_message_names_threshold and unread and reading is None
+        if body.message is None or is_unread:
+            return same(True, "")
+        try:
+            stats = _stats_of(body.message, self.pod, threshold)
+            expected = pressure_message(self.pod, stats, threshold, seen, facts).text
+        except (QuantityError, KubeledgerError):
+            expected = ""
+        if expected == body.message:
+            return same(True, "")
+        why = f"the kubelet's message is {expected!r}, not {body.message!r}"
+        return same(False, why, expected={"message": expected})
+
+    def judge_limit(self, found: tuple[LocalStorageExcess, int] | None) -> Judgement:
+        """Whether the pod has the limit, and can have exceeded it; ``found`` by a sample around."""
+        body = self.body
+        try:
+            limits = list(_limits(self.pod, self._profile))
+        except (QuantityError, KubeledgerError):
+            limits = []
+        name = f"pod {body.namespace}/{body.pod}"
+        excess, inputs = (None, [self.seq]) if found is None else (found[0], [self.seq, found[1]])
+        if body.resource is not None or not any(
+            body.signal in (None, limit.limit)
+            and body.message in (None, limit.message)
+            and body.threshold in (None, limit.allowed.value())
+            and body.threshold_kind in (None, "local_storage")
+            for limit in limits
+        ):
+            has = "; ".join(limit.message.strip() for limit in limits) or "it has none"
+            why = f"{name} has no such limit of local storage: {has}"
+            return same(False, why, inputs=inputs, certain=True)
+        if excess is not None:
+            whose = f"{_WHOSE[excess.limit]} {excess.name} of {name}" if excess.name else name
+            used = str(Quantity.of(excess.used_bytes, format_of("ephemeral-storage")))
+            why = f"{whose} used {used} of local storage, more than its limit of {excess.allowed}"
+            return same(True, why, inputs=inputs)
+        unknown = f"what {name} used of local storage at {format_ts(self.record.ts_ns)}"
+        denied = f"no sample shows that {name} exceeds its limit"
+        return open_to(unknown, denied=denied, inputs=inputs)
 
 
 def used_by_containers(message: str) -> int | None:
     """What the containers used together that a message names; None where it names none."""
     used = [value_of(text) for _, text in _CONTAINER.findall(message)]
     return sum(used) if used else None
-
-
-def judge_message(
-    body: PodEvicted,
-    pod: Pod,
-    threshold: Threshold,
-    reading: Reading | None,
-    profile: KubeletProfile,
-) -> Judgement:
-    """Whether the kubelet says so, of the usage that the message says."""
-    available, capacity = (0, 0) if reading is None else (reading.available, reading.capacity)
-    seen = SignalObservation(available if body.observed is None else body.observed, capacity)
-    is_named = profile.eviction.eviction_message_names_threshold
-    unread = body.observed is None or isinstance(threshold.value, float)
-    if body.message is None or (is_named and unread and reading is None):
-        return same(True, "")
-    try:
-        stats = _stats_of(body.message, pod, threshold)
-        expected = pressure_message(pod, stats, threshold, seen, profile.eviction).text
-    except (QuantityError, KubeledgerError):
-        expected = ""
-    if expected == body.message:
-        return same(True, "")
-    why = f"the kubelet's message is {expected!r}, not {body.message!r}"
-    return same(False, why, expected={"message": expected})
 
 
 def _stats_of(message: str, pod: Pod, threshold: Threshold) -> PodStats:
@@ -185,47 +221,6 @@ def _stats_of(message: str, pod: Pod, threshold: Threshold) -> PodStats:
         containers=tuple(container(name, value_of(u)) for name, u in _CONTAINER.findall(message)),
         memory=MemoryStats(working_set_bytes=value_of(of_pod[2])) if of_pod else None,
     )
-
-
-def is_for_own_use(body: PodEvicted) -> bool:
-    """The pod exceeded a limit of its own."""
-    if body.signal is not None or body.threshold_kind is not None:
-        return (body.signal or "").endswith(".limit") or body.threshold_kind == "local_storage"
-    return body.resource is None and "exceed" in (body.message or "")
-
-
-def judge_limit(
-    body: PodEvicted,
-    pod: Pod,
-    profile: KubeletProfile,
-    ts_ns: int,
-    inputs: tuple[int, ...],
-    *,
-    excess: LocalStorageExcess | None,
-) -> Judgement:
-    """Whether the pod has the limit, and can have exceeded it; ``excess`` by a sample around."""
-    try:
-        limits = list(_limits(pod, profile))
-    except (QuantityError, KubeledgerError):
-        limits = []
-    name = f"pod {body.namespace}/{body.pod}"
-    if body.resource is not None or not any(
-        body.signal in (None, limit.limit)
-        and body.message in (None, limit.message)
-        and body.threshold in (None, limit.allowed.value())
-        and body.threshold_kind in (None, "local_storage")
-        for limit in limits
-    ):
-        has = "; ".join(limit.message.strip() for limit in limits) or "it has none"
-        why = f"{name} has no such limit of local storage: {has}"
-        return same(False, why, inputs=inputs, certain=True)
-    if excess is not None:
-        whose = f"{_WHOSE[excess.limit]} {excess.name} of {name}" if excess.name else name
-        used = str(Quantity.of(excess.used_bytes, format_of("ephemeral-storage")))
-        why = f"{whose} used {used} of local storage, more than its limit of {excess.allowed}"
-        return same(True, why, inputs=inputs)
-    unknown = f"what {name} used of local storage at {format_ts(ts_ns)}"
-    return open_to(unknown, denied=f"no sample shows that {name} exceeds its limit", inputs=inputs)
 
 
 def _limits(pod: Pod, profile: KubeletProfile) -> Iterator[LocalStorageExcess]:

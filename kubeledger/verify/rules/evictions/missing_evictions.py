@@ -15,13 +15,14 @@ from kubeledger.model.bodies.eviction import NodeConditionsChanged, ReclaimAttem
 from kubeledger.model.bodies.images import EvictionSignalObserved
 from kubeledger.model.bodies.lifecycle import PodEvicted
 from kubeledger.model.units import NS_PER_S, format_go_duration
-from kubeledger.verify.belief import WORST_FIRST, Belief, Judgement, Ruling, judge, same
+from kubeledger.verify.belief import WORST_FIRST, Belief, Judgement, Ruling, judge, open_to, same
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.debts import Debt
 from kubeledger.verify.evidence.line_classes import CALM
 from kubeledger.verify.rules.evictions.ranking import Usages
 from kubeledger.verify.rules.evictions.rounds import Rounds
 from kubeledger.verify.rules.evictions.thresholds import (
+    SIGNAL_THEN,
     Met,
     Reading,
     Round,
@@ -68,11 +69,11 @@ def judge_met(
     found: list[tuple[Judgement, Threshold | None]] = []
     for threshold, belief in rounds.current.beliefs.items():
         if _may_mean(claim, threshold, read[threshold]):
-            rulings = _claimed_rulings(threshold, claim.observed)
+            met = _claimed(threshold, claim.observed)
             if is_recent:
-                rulings = _rulings(threshold, belief, read[threshold])
-            cut = "since when the threshold was met" if is_recent and belief.cut else None
-            found.append((judge(list(rulings), cut=cut), threshold))
+                cut = "since when the threshold was met" if belief.cut else None
+                met = judge(list(_rulings(threshold, belief, read[threshold])), cut=cut)
+            found.append((met, threshold))
     if found:
         return found
     amount = "" if claim.threshold is None else f" of {claim.threshold}"
@@ -102,7 +103,7 @@ def _rulings(
     inputs = () if reading is None else (reading.seq,)
     grace = format_go_duration(threshold.grace_ns)
     # Whether the last milliseconds of a grace period are over does not follow from the records.
-    over = {world.state for world in belief.worlds if world.state and world.state.satisfied}
+    over = {met for met in belief.states if met and met.satisfied}
     for world in belief.worlds:
         met, why, allowed = world.state, why_met, False
         if met is not None and not met.satisfied:
@@ -119,7 +120,7 @@ def _rulings(
         yield Ruling(allowed=allowed, why=why, assumes=world.assumes, inputs=inputs)
 
 
-def _claimed_rulings(threshold: Threshold, observed: int | None) -> Iterator[Ruling]:
+def _claimed(threshold: Threshold, observed: int | None) -> Judgement:
     """The same where the log does not show the signals: from what the message shows."""
     if observed is None or isinstance(threshold.value, float):
         why, allowed = f"{threshold.signal} may not have been short", None
@@ -129,10 +130,9 @@ def _claimed_rulings(threshold: Threshold, observed: int | None) -> Iterator[Rul
             allowed = False
         elif not is_short(threshold, observed, 0) or not threshold.is_hard:
             why, allowed = f"{threshold.signal} may have been short for too little", None
-    yield Ruling(allowed=bool(allowed), why=why)
     if allowed is None:
-        phrase = f"the eviction signal {threshold.signal} at this time (logged from verbosity 3)"
-        yield Ruling(allowed=True, why="", assumes=(phrase,))
+        return open_to(SIGNAL_THEN.format(threshold.signal), denied=why)
+    return same(allowed, why)
 
 
 _OWED_NS: Final = 45 * NS_PER_S
@@ -206,16 +206,12 @@ class MissingEvictions:
         reported, process = self._rounds.reported, self._context.process
         if reported is None and process is not None and process.from_start:
             reported = frozenset()
-        if reported is None or conditions.sure <= reported <= conditions.possible:
+        had, logs = conditions.sure or conditions.possible, self._context.coverage.logs
+        is_told = reported is None or conditions.sure <= reported <= conditions.possible
+        if reported is None or is_told or not (had or logs(last.ts_ns, CALM)):
             debts.void(_ROUNDS, "")
             return
-        had = conditions.sure or conditions.possible
-        if not had and not self._context.coverage.logs(last.ts_ns, CALM):
-            debts.void(_ROUNDS, "")
-            return
-        why = f"the node had to report {names_of(had)}, where it reported {names_of(reported)}"
-        conditions_due: dict[str, Any] = {"conditions": sorted(had)}
-        debt = self._debt(last, NodeConditionsChanged.kind, conditions_due, why)
+        debt = self._conditions_debt(last, had, reported)
         if self._rounds.acted:
             debt.due_ns = last.ts_ns + _TOLD_NS
         debts.owe((_ROUNDS, ""), debt)
@@ -227,15 +223,11 @@ class MissingEvictions:
         explained = recorded.sure <= reported <= recorded.possible
         if current.sure != current.possible or not explained:
             return False
-        reported_only = current.sure in (reported, self._would_report)
+        is_told = current.sure in (reported, self._would_report)
         self._would_report = current.sure
-        if reported_only:
-            return False
-        why = f"the node had to report {names_of(current.sure)}"
-        why += f", where it reported {names_of(reported)}"
-        expected = {"conditions": sorted(current.sure)}
-        self._context.convict(self._debt(last, NodeConditionsChanged.kind, expected, why))
-        return True
+        if not is_told:
+            self._context.convict(self._conditions_debt(last, current.sure, reported))
+        return not is_told
 
     def _would_evict(self, last: Round, due: Threshold) -> None:
         """Name the pod that had to be evicted, by what was sampled before."""
@@ -264,6 +256,10 @@ class MissingEvictions:
             why += ", unless deleting what is unused suffices"
         debt = self._debt(last, PodEvicted.kind, expected, why)
         self._context.convict(replace(debt, subject=subject))
+
+    def _conditions_debt(self, last: Round, due: frozenset[str], told: frozenset[str]) -> Debt:
+        why = f"the node had to report {names_of(due)}, where it reported {names_of(told)}"
+        return self._debt(last, NodeConditionsChanged.kind, {"conditions": sorted(due)}, why)
 
     def _debt(self, last: Round, kind: str, expected: dict[str, Any], why: str) -> Debt:
         inputs = [self._context.settings.seq or 0, *(each.seq for each in last.readings.values())]

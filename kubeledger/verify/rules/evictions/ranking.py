@@ -240,10 +240,8 @@ class Usages:
         if interval is not None and self.objects.is_resized(pod.pod_uid):
             given = self.objects.at(ts_ns, interval, "")
             return (None, None) if given is None else (given.pod, given.seq)
-        try:
-            return (None, None) if listed is None else (listed.as_(Pod), listed.seq)
-        except msgspec.ValidationError:
-            return None, None
+        spec = None if listed is None else listed.pod
+        return (None, None) if spec is None or listed is None else (spec, listed.seq)
 
     def latest(self, ts_ns: int) -> list[PodUsage]:
         """Pods that the last reading before a time shows."""

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import combinations
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
 from kubeledger.kubelet.eviction.signals import RESOURCE_OF
 from kubeledger.kubelet.eviction.thresholds import Threshold, is_short
-from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.kube.podclass import is_critical_pod
-from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.eviction import (
     NodeConditionsChanged,
     PodSpared,
@@ -31,14 +29,7 @@ from kubeledger.verify.belief import Judgement, RuleVerifier, all_of, open_to, s
 from kubeledger.verify.context import Prescan, See, VerifyContext
 from kubeledger.verify.evidence.times import UNSEEN_STEP_NS
 from kubeledger.verify.finding import Fields
-from kubeledger.verify.rules.evictions.grace_and_message import (
-    is_for_own_use,
-    judge_grace,
-    judge_limit,
-    judge_message,
-    judge_outcome,
-    used_by_containers,
-)
+from kubeledger.verify.rules.evictions.grace_and_message import Eviction, used_by_containers
 from kubeledger.verify.rules.evictions.missing_evictions import (
     MissingEvictions,
     best_of,
@@ -135,8 +126,8 @@ class EvictionVerifier(RuleVerifier):
     def _conditions(self, record: Record, body: NodeConditionsChanged, state: NodeState) -> None:
         self._rounds.close()
         last, current = self._rounds.last, self._rounds.current
-        conditions, reported = current.conditions, frozenset(body.conditions)
-        self._rounds.reported = reported
+        conditions = current.conditions
+        self._rounds.reported = reported = frozenset(body.conditions)
         missing = self._rounds.unknown()
         if transition_period_ns(self.context.settings) is None:
             missing.append("the setting evictionPressureTransitionPeriod")
@@ -148,12 +139,9 @@ class EvictionVerifier(RuleVerifier):
         sure, fields = conditions.sure, {"conditions": sorted(reported)}
         seqs = [reading.seq for reading in last.readings.values()]
         prefix = f"the node reports {names_of(reported)}: "
-        met = [
-            threshold_says(threshold, last.readings[threshold.signal])
-            for threshold, belief in current.beliefs.items()
-            if threshold.signal in last.readings
-            and all(world.state is not None for world in belief.worlds)
-        ]
+        met = [threshold_says(threshold, last.readings[threshold.signal])
+               for threshold, belief in current.beliefs.items()
+               if threshold.signal in last.readings and None not in belief.states]  # fmt: skip
         why = "; ".join(met) or "no threshold is met, nor was for the transition period"
         judgement = same(True, prefix + why, expected=fields, inputs=seqs)
         if not sure <= reported <= conditions.possible:
@@ -199,7 +187,7 @@ class EvictionVerifier(RuleVerifier):
 
         def conclude() -> None:
             judgement, _ = best_of([(judged(*each), each[1]) for each in fitting])
-            fields: dict[str, Any] = {"resource": body.resource, "outcome": body.outcome}
+            fields = {"resource": body.resource, "outcome": body.outcome}
             self.conclude(record, "node", judgement, recorded=fields)
 
         self._waiting.append((record.ts_ns + LATER_NS, conclude))
@@ -209,19 +197,16 @@ class EvictionVerifier(RuleVerifier):
     ) -> list[tuple[Judgement, Threshold | None]]:
         rounds, seq = self._rounds, self.context.settings.seq
         seqs = () if seq is None else (seq,)
-        found = [
-            (replace(met, inputs=(*met.inputs, *seqs)), threshold)
-            for met, threshold in judge_met(rounds, ts_ns, body, seqs)
-        ]
+        found = [(replace(met, inputs=(*met.inputs, *seqs)), threshold)
+                 for met, threshold in judge_met(rounds, ts_ns, body, seqs)]  # fmt: skip
         if not rounds.loose and len(found) == 1 and found[0][0].verdict == "impossible":
             now_ns = 0 if rounds.last is None else rounds.last.ts_ns
             rounds.current.learn(found[0][1], now_ns)
         return found
 
     def _places(self, ts_ns: int, cause: _Reclaim, threshold: Threshold) -> list[Place]:
-        layout = self._rounds.layout
-        ranked = cause.ranked or ()
-        return [self._usages.place(ts_ns, who, threshold.signal, layout) for who in ranked]
+        signal, layout = threshold.signal, self._rounds.layout
+        return [self._usages.place(ts_ns, who, signal, layout) for who in cause.ranked or ()]
 
     def _ranked(
         self, cause: _Reclaim, body: ReclaimAttempted, threshold: Threshold
@@ -253,8 +238,7 @@ class EvictionVerifier(RuleVerifier):
         """Whether what was unused had to suffice."""
         sufficed = body.outcome == "node_level"
         if sufficed and not self._rounds.reclaims(threshold):
-            why = f"nothing is deleted for {threshold.signal} before a pod is evicted"
-            yield same(False, why)
+            yield same(False, f"nothing is deleted for {threshold.signal} before a pod is evicted")
         if not after or body.outcome in (None, "nothing"):
             return
         assert self.context.profile is not None
@@ -299,48 +283,32 @@ class EvictionVerifier(RuleVerifier):
             why = f"pod {body.namespace}/{body.pod} is critical, and no such pod is evicted"
             self.conclude(record, subject, same(False, why, inputs=(seq or 0,), certain=True))
             return
-        profile, missing = self.context.profile, self._rounds.unknown()
+        missing = self._rounds.unknown()
         if pod is None:
             missing.append("the pod's spec")
-        if missing or pod is None or profile is None:
+        if missing or pod is None:
             self.lacking(record, subject, missing)
-        elif is_for_own_use(body):
-            self._over_limit(record, body, pod, profile, seq or 0)
+            return
+        eviction = Eviction(self.context, record, body, pod, seq or 0)
+        if eviction.is_for_own_use:
+            self._over_limit(eviction)
         else:
-            self._for_pressure(record, body, pod, profile)
+            self._for_pressure(eviction)
 
-    def _grace(
-        self, record: Record, body: PodEvicted, pod: Pod, threshold: Threshold | None
-    ) -> Judgement:
-        profile, settings = self.context.profile, self.context.settings
-        who, timeline = (body.pod_uid, body.namespace, body.pod), self.context.timeline
-        interval = timeline.interval(record.ts_ns, *who)
-        ending_ns = None if interval is None else interval.ending_ns
-        was_ending = ending_ns is not None and ending_ns < record.ts_ns
-        assert profile is not None
-        grace = judge_grace(body, pod, threshold, profile, settings, was_ending=was_ending)
-        history, times = timeline.pod(record.ts_ns, *who), self.context.times
-        return all_of([grace, judge_outcome(record, body, threshold, history, times)])
-
-    def _over_limit(
-        self, record: Record, body: PodEvicted, pod: Pod, profile: KubeletProfile, seq: int
-    ) -> None:
+    def _over_limit(self, each: Eviction) -> None:
         """Judge the eviction of a pod that exceeded a limit of its own."""
-        grace, subject = self._grace(record, body, pod, None), f"pod/{body.namespace}/{body.pod}"
+        end, record = each.judge_end(None), each.record
 
         def conclude() -> None:
-            found = self._usages.excess(record.ts_ns, body, pod, self._rounds.layout)
-            excess, seqs = (None, (seq,)) if found is None else (found[0], (seq, found[1]))
-            own = judge_limit(body, pod, profile, record.ts_ns, seqs, excess=excess)
-            self.conclude(record, subject, all_of([own, grace]))
+            layout = self._rounds.layout
+            own = each.judge_limit(self._usages.excess(record.ts_ns, each.body, each.pod, layout))
+            self.conclude(record, each.subject, all_of([own, end]))
 
         self._waiting.append((record.ts_ns + LATER_NS, conclude))
 
-    def _for_pressure(
-        self, record: Record, body: PodEvicted, pod: Pod, profile: KubeletProfile
-    ) -> None:
+    def _for_pressure(self, eviction: Eviction) -> None:
         """Judge an eviction for a threshold: was it met, was it the pod's turn, was it said so."""
-        cause, subject = self._reclaim, f"pod/{body.namespace}/{body.pod}"
+        record, body, cause = eviction.record, eviction.body, self._reclaim
         if cause is not None and record.cause != cause.record.seq:
             cause = None
         # Without its reclaim the signals before it may be those that were read again after it.
@@ -352,11 +320,10 @@ class EvictionVerifier(RuleVerifier):
             by_threshold[threshold] = [met]
             if threshold is None or met.verdict == "impossible":
                 continue
-            by_threshold[threshold].append(self._grace(record, body, pod, threshold))
+            by_threshold[threshold].append(eviction.judge_end(threshold))
             if not self._rounds.loose:
                 reading = self._rounds.latest(threshold.signal, acted_ns)
-                said = judge_message(body, pod, threshold, reading, profile)
-                by_threshold[threshold].append(said)
+                by_threshold[threshold].append(eviction.judge_message(threshold, reading))
 
         def judged(threshold: Threshold | None) -> tuple[Judgement, dict[str, str]]:
             met, *rest = by_threshold[threshold]
@@ -372,9 +339,8 @@ class EvictionVerifier(RuleVerifier):
             return all_of([met, *ranked, *rest]), places_text(places, spared, resource)
 
         def conclude() -> None:
-            found = ((judgement, about) for judgement, about in map(judged, by_threshold))
-            judgement, about = best_of(found)
-            self.conclude(record, subject, judgement, about=about)
+            judgement, about = best_of(map(judged, by_threshold))
+            self.conclude(record, eviction.subject, judgement, about=about)
 
         self._waiting.append((record.ts_ns + LATER_NS, conclude))
 
@@ -388,15 +354,13 @@ class EvictionVerifier(RuleVerifier):
         critical = {pod for pod, at in order.items() if at.pod and is_critical_pod(at.pod)}
         left = [at for pod, at in order.items()
                 if pod == who or pod not in critical.union(cause.spared)]  # fmt: skip
+        if not left:
+            yield same(False, "the pod is not in the ranking", inputs=inputs)
+            return
         if who not in order or left[0] is not order[who]:
-            first = next(iter(left), None)
-            why = "the pod is not in the ranking"
-            if first is not None:
-                why = f"pod {first.name} was before it in the ranking, and was not skipped"
-            if first is None or first.pod is not None:
-                yield same(False, why, inputs=inputs)
-            else:
-                yield open_to(f"the spec of pod {first.name}", denied=why, inputs=inputs)
+            why = f"pod {left[0].name} was before it in the ranking, and was not skipped"
+            unread = open_to(f"the spec of pod {left[0].name}", denied=why, inputs=inputs)
+            yield unread if left[0].pod is None else same(False, why, inputs=inputs)
             return
         rank = list(order).index(who) + 1
         if body.rank not in (None, rank):

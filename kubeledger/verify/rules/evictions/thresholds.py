@@ -92,6 +92,7 @@ ALWAYS_READ: Final = frozenset({MEMORY, "nodefs.available", "imagefs.available"}
 """Signals that every kubelet reads, and logs from verbosity 3."""
 CLOCK_NS: Final = NS_PER_S // 10
 """A round takes its time some milliseconds after the signals are logged."""
+SIGNAL_THEN: Final = "the eviction signal {} at this time (logged from verbosity 3)"
 _NOT_KNOWN: Final = "whether thresholds that are in no record yet had been met"
 
 
@@ -184,14 +185,15 @@ class Thresholds:
         for threshold, belief in self.beliefs.items():
             reading = found.readings.get(threshold.signal)
             if reading is not None:
-                is_calm = len(belief.worlds) == 1 and belief.worlds[0].state is None
-                if not is_calm or is_short(threshold, reading.available, reading.capacity):
+                if belief.states != [None] or is_short(
+                    threshold, reading.available, reading.capacity
+                ):
                     belief.step(partial(_step, threshold, reading, ts_ns))
                     if threshold.signal == ALLOCATABLE_MEMORY and not levels_known:
                         belief.widen(lambda _: (None,), "the setting enforceNodeAllocatable")
                 continue
             # It was not observed, so nothing is met; or its line is lost.
-            states = {world.state for world in belief.worlds}
+            states = {*belief.states}
             belief.step(lambda _: (None,))
             if threshold.signal in observed:
                 states |= {met._replace(satisfied=True) for met in states if met is not None}
@@ -212,16 +214,13 @@ class Thresholds:
 
     def due(self) -> list[Threshold]:
         """Thresholds for which something must be reclaimed in every world."""
-        return [
-            threshold
-            for threshold, belief in self.beliefs.items()
-            if all(world.state and world.state.satisfied for world in belief.worlds)
-        ]
+        return [threshold for threshold, belief in self.beliefs.items()
+                if all(met and met.satisfied for met in belief.states)]  # fmt: skip
 
 
 def may_act(belief: Belief[Met | None]) -> bool:
     """Whether something is reclaimed for a threshold in any world."""
-    return any(world.state and world.state.satisfied for world in belief.worlds)
+    return any(met and met.satisfied for met in belief.states)
 
 
 def _forget(belief: Belief[Met | None], ts_ns: int, phrase: str) -> None:
@@ -245,12 +244,8 @@ def _step(
     met = state or Met(ts_ns, ts_ns + CLOCK_NS, satisfied=False)
     shortest = ts_ns - met.since_to_ns if threshold.grace_ns else 0
     longest = ts_ns + CLOCK_NS - met.since_from_ns
-    found: list[Met | None] = []
-    if longest >= threshold.grace_ns:
-        found.append(met._replace(satisfied=True))
-    if shortest < threshold.grace_ns:
-        found.append(met._replace(satisfied=False))
-    return found
+    over = [True] * (longest >= threshold.grace_ns) + [False] * (shortest < threshold.grace_ns)
+    return [met._replace(satisfied=each) for each in over]
 
 
 class Conditions:
@@ -291,13 +286,12 @@ class Conditions:
             self._open_at_first = False
             self._possible = dict.fromkeys(CONDITION_OF.values(), ts_ns)
         for threshold, belief in beliefs.items():
-            name = CONDITION_OF[threshold.signal]
-            met = [world.state is not None for world in belief.worlds]
-            if all(met):
+            name, states = CONDITION_OF[threshold.signal], belief.states
+            if None not in states:
                 self._sure[name] = ts_ns
                 if (reading := found.readings.get(threshold.signal)) is not None:
                     self._shown[name] = threshold, reading
-            if any(met):
+            if any(states):
                 self._possible[name] = ts_ns
         sure, possible = self._sure, self._possible
         self.sure = frozenset(n for n, at in sure.items() if ts_ns + CLOCK_NS - at < period_ns)

@@ -133,13 +133,13 @@ class Passes:
 
 
 def _listed(old: KnownImage, image: ListedImage, record: Record) -> KnownImage:
-    fields: dict[str, object] = {"size_bytes": image.size_bytes, "pinned": image.pinned}
-    if image.in_use:
-        used_ns = image.last_used_ts_ns
-        fields["last_used_ns"] = record.ts_ns if used_ns is None else used_ns
-        fields |= {"used_seq": record.seq, "before": False}
-    changes = {name: value for name, value in fields.items() if value is not None}
-    return replace(old, **changes)
+    size = old.size_bytes if image.size_bytes is None else image.size_bytes
+    pinned = old.pinned if image.pinned is None else image.pinned
+    if not image.in_use:
+        return replace(old, size_bytes=size, pinned=pinned)
+    used_ns = record.ts_ns if image.last_used_ts_ns is None else image.last_used_ts_ns
+    used = replace(old, last_used_ns=used_ns, used_seq=record.seq, before=False)
+    return replace(used, size_bytes=size, pinned=pinned)
 
 
 # The image filesystem as a collection read it, that no line shows.

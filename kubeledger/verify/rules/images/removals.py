@@ -23,12 +23,11 @@ from kubeledger.kubelet.images.image_gc_manager import (
 from kubeledger.kubelet.images.policy import ImageGCPolicy
 from kubeledger.kubelet.kube.gotexts import ZERO_TIME_NS
 from kubeledger.model.bodies.images import ImageDeleted
-from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_go_duration, format_ts
 from kubeledger.verify.belief import Judgement, Ruling, judge
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.images.passes import LISTING_NS, DetectPass, KnownImage
-from kubeledger.verify.rules.images.runs import Run, body_of, short
+from kubeledger.verify.rules.images.runs import Removal, Run, short
 
 # What a collection removes in each world that the records leave open.
 #
@@ -145,7 +144,7 @@ def worlds_of(run: Run, passes: Sequence[DetectPass]) -> list[World]:
 
 def _world(run: Run, own: DetectPass, times: _Times, assumes: tuple[str, ...]) -> World:
     records, held = dict[str, ImageRecord](), dict(own.in_use)
-    gone = {body_of(record).image_id: body_of(record).size_bytes for record in run.removals}
+    gone = {body.image_id: body.size_bytes for _, body in run.removals}
     unsure = any(image.before for image in own.known.values())
     for image_id, image in own.known.items():
         if run.facts.pinned_images_kept and image.pinned is None and image_id not in gone:
@@ -226,7 +225,7 @@ def judge_removals(run: Run, worlds: Sequence[World]) -> tuple[list[Judgement], 
 
 def kept_of(run: Run, worlds: Sequence[World]) -> list[tuple[str, str]]:
     """Images that a run left, and why, in the likeliest world; sorted by ID."""
-    gone = {body_of(record).image_id for record in run.removals}
+    gone = {body.image_id for _, body in run.removals}
     kept = worlds[0].kept.items() if worlds else ()
     return [(image, why) for image, why in sorted(kept) if image not in gone]
 
@@ -247,14 +246,14 @@ class _Walk:
 
     def rulings(self) -> Iterator[list[Ruling]]:
         """What the world says of each removal; two rulings where it leaves that open."""
-        for at, record in enumerate(self._run.removals):
-            later = {body_of(other).image_id for other in self._run.removals[at + 1 :]}
-            yield list(self._rulings(record, later))
+        for at, removal in enumerate(self._run.removals):
+            later = {body.image_id for _, body in self._run.removals[at + 1 :]}
+            yield list(self._rulings(removal, later))
 
-    def _rulings(self, record: Record, later: Collection[str]) -> Iterator[Ruling]:
-        run, body = self._run, body_of(record)
+    def _rulings(self, removal: Removal, later: Collection[str]) -> Iterator[Ruling]:
+        run, body = self._run, removal.body
         image_id, image = body.image_id, short(body.image_id)
-        why, perhaps = self._why_not(record)
+        why, perhaps = self._why_not(removal)
         if why:
             instead = self._instead(later)
             had_to = "".join(f"; image {short(other)} had to go" for other in instead)
@@ -275,8 +274,7 @@ class _Walk:
             yield self._denied(why, [image_id])
         elif before and not (run.loose or run.refused):
             why = ", ".join(map(short, before))
-            removal = f"image {image} was removed out of turn, before {why}"
-            yield self._denied(removal, before)
+            yield self._denied(f"image {image} was removed out of turn, before {why}", before)
             if image_id not in later:
                 yield self._allowed(f"all that became of {why}, as a line may be lost")
         else:
@@ -324,12 +322,12 @@ class _Walk:
             why = f"image {short(image_id)} may not have been the next"
             yield Ruling(allowed=False, why=why, assumes=(*world.assumes, doubt))
 
-    def _why_not(self, record: Record) -> tuple[str, str]:
+    def _why_not(self, removal: Removal) -> tuple[str, str]:
         """Why an image cannot have gone, and on what that hangs; both empty if it can."""
-        run, world, body = self._run, self._world, body_of(record)
+        run, world, (record, body) = self._run, self._world, removal
         image_id = body.image_id
         if image_id in self._gone:
-            doubled = [(r.ts_ns, r.body) for r in run.removals].count((record.ts_ns, body)) > 1
+            doubled = [(r.ts_ns, b) for r, b in run.removals].count((record.ts_ns, body)) > 1
             return " twice in one collection", _DOUBLED if doubled else ""
         if image_id not in world.known:
             listed = image_id in run.listed and not run.loose

@@ -36,8 +36,8 @@ from kubeledger.verify.rules.images.removals import (
 from kubeledger.verify.rules.images.runs import (
     POLICY_SETTINGS,
     ImageUse,
+    Removal,
     Run,
-    body_of,
     read_policy,
     short,
 )
@@ -135,7 +135,7 @@ class ImageVerifier(RuleVerifier):
             self._close()
         run = self._open(record, "node")
         if run is not None:
-            run.start, run.last_ns = record, record.ts_ns
+            run.start, run.start_body, run.last_ns = record, body, record.ts_ns
             run.seen = self._disk.right_before(record.ts_ns)
             if run.facts.detects_before_disk_check:
                 self._freeze(run, record)
@@ -152,7 +152,7 @@ class ImageVerifier(RuleVerifier):
         self._passes.deleted(body.image_id)
         if run is not None:
             self._freeze(run, record)
-            run.removals.append(record)
+            run.removals.append(Removal(record, body))
             run.last_ns = record.ts_ns
 
     def _collected(self, record: Record, body: GarbageCollected, state: NodeState) -> None:
@@ -163,7 +163,7 @@ class ImageVerifier(RuleVerifier):
         run = self._open(record, "node")
         if run is not None:
             self._freeze(run, record)
-            run.end = record
+            run.end, run.end_body = record, body
             self._close()
             self._previous = record
 
@@ -173,7 +173,7 @@ class ImageVerifier(RuleVerifier):
         """The run that a record belongs to; None where the kubelet's rules are not known."""
         if self._run is None:
             self._run = self._new(record, subject)
-            self._missing_start.note_start()
+            self._missing_start.restart(heard=True)
         return self._run
 
     def _new(self, record: Record, subject: str) -> Run | None:
@@ -250,9 +250,9 @@ class ImageVerifier(RuleVerifier):
             judgements, worlds = judge_removals(run, worlds)
             run.denied = any(each.verdict == "impossible" for each in judgements) and not run.loose
         start = () if run.start is None else (run.start.seq,)
-        for record, judgement in zip(run.removals, judgements, strict=True):
-            subject, rule = f"image/{body_of(record).image_id}", _RULE_REMOVAL
-            known = worlds[0].known.get(body_of(record).image_id) if worlds else None
+        for (record, body), judgement in zip(run.removals, judgements, strict=True):
+            subject, rule = f"image/{body.image_id}", _RULE_REMOVAL
+            known = worlds[0].known.get(body.image_id) if worlds else None
             seen = () if known is None else sorted({known.first_seq, known.used_seq})
             if run.policy.disabled and not run.sweep:
                 judgement = same(False, f"image GC does not run: {run.policy.disabled!r}")
@@ -290,8 +290,8 @@ class ImageVerifier(RuleVerifier):
             inputs=(*run.inputs, *(r.seq for r in (run.start, run.end) if r is not None)),
         )
         owed = [debt] if run.begins else []
-        known, gone = worlds[0].known, {body_of(record).image_id for record in run.removals}
-        counted = sum(body_of(record).size_bytes or 0 for record in run.removals)
+        known, gone = worlds[0].known, {body.image_id for _, body in run.removals}
+        counted = sum(body.size_bytes or 0 for _, body in run.removals)
         surely = end.error and end.bytes_freed == counted and run.began_ns is not None
         if run.refused or run.denied or not (run.loose or surely):
             known = {}

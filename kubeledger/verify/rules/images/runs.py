@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -52,14 +52,16 @@ class Policy(msgspec.Struct, frozen=True):
     @property
     def missing_thresholds(self) -> list[str]:
         """What a start rests on, and no setting shows."""
-        values = {_HIGH: self.high, _LOW: self.low}
-        return [f"the setting {name}" for name, value in values.items() if value is None]
+        return _unset({_HIGH: self.high, _LOW: self.low})
 
     @property
     def missing_ages(self) -> list[str]:
         """What a removal rests on, and no setting shows."""
-        values = {_MIN_AGE: self.min_age_ns, _MAX_AGE: self.max_age_ns}
-        return [f"the setting {name}" for name, value in values.items() if value is None]
+        return _unset({_MIN_AGE: self.min_age_ns, _MAX_AGE: self.max_age_ns})
+
+
+def _unset(values: dict[str, int | None]) -> list[str]:
+    return [f"the setting {name}" for name, value in values.items() if value is None]
 
 
 def read_policy(settings: Settings, facts: ImageFacts) -> Policy:
@@ -100,6 +102,13 @@ _SLACK_NS: Final = 2 * NS_PER_S
 """A clock that is being set right loses no more of a period."""
 
 
+class Removal(NamedTuple):
+    """A recorded removal."""
+
+    record: Record
+    body: ImageDeleted
+
+
 class Run(msgspec.Struct, kw_only=True):
     """Records of one run of the GC loop, or of one deletion of all unused images.
 
@@ -107,10 +116,10 @@ class Run(msgspec.Struct, kw_only=True):
         loose: under other settings or another version than the recorded ones: removals are no
             evidence of what was known.
         pressure: of a deletion for the eviction manager, whether it had to be; None for a run.
-        start: None when it had no space pass, or none is recorded.
+        start, start_body: None when it had no space pass, or none is recorded.
         start_denied: there can have been none such: the end shows better what was to be freed.
         passes: of which one is its own, oldest first; None until its first removal or its end.
-        end: None while it runs, and when no end is recorded.
+        end, end_body: None while it runs, and when no end is recorded.
         previous: end of the one before it in the same process.
         began_ns: start of the kubelet process; None when it is not known.
         listed: images that a pass of the process listed, and that were not removed.
@@ -126,10 +135,12 @@ class Run(msgspec.Struct, kw_only=True):
     loose: bool
     pressure: Judgement | None = None
     start: Record | None = None
+    start_body: GarbageCollectionStarted | None = None
     start_denied: bool = False
-    removals: list[Record] = []
+    removals: list[Removal] = []
     passes: tuple[DetectPass, ...] | None = None
     end: Record | None = None
+    end_body: GarbageCollected | None = None
     previous: Record | None = None
     began_ns: int | None = None
     last_ns: int = 0
@@ -141,23 +152,14 @@ class Run(msgspec.Struct, kw_only=True):
     settings: tuple[int, ...] = ()
 
     @property
-    def start_body(self) -> GarbageCollectionStarted | None:
-        body = None if self.start is None else self.start.body
-        return body if isinstance(body, GarbageCollectionStarted) else None
-
-    @property
-    def end_body(self) -> GarbageCollected | None:
-        body = None if self.end is None else self.end.body
-        return body if isinstance(body, GarbageCollected) else None
-
-    @property
     def inputs(self) -> tuple[int, ...]:
         disk = () if self.disk is None else (self.disk.seq,)
         return (*self.settings, *disk, *(each.record.seq for each in self.passes or ()))
 
     @property
     def records(self) -> list[Record]:
-        return [r for r in (self.start, *self.removals, self.end) if r is not None]
+        removed = (record for record, _ in self.removals)
+        return [record for record in (self.start, *removed, self.end) if record is not None]
 
     @property
     def sweep(self) -> bool:
@@ -244,12 +246,6 @@ class Run(msgspec.Struct, kw_only=True):
         )
 
 
-def body_of(record: Record) -> ImageDeleted:
-    """What a removal says."""
-    assert isinstance(record.body, ImageDeleted)
-    return record.body
-
-
 def short(image_id: str) -> str:
     """An image ID for people: 12 digits of a digest, anything else as it is."""
     algorithm, _, digest = image_id.partition(":")
@@ -310,14 +306,14 @@ class ImageUse:
         passes = run.passes or ()
         if run.removals and not passes:
             known = {}
-            for body in map(body_of, reversed(run.removals)):
+            for _, body in reversed(run.removals):
                 used_ns, seq = run.records[0].ts_ns - 1, 0
                 if body.pass_ == "age":
-                    used_ns, seq = self._detected(body.image_id, run.removals[0].ts_ns)
+                    used_ns, seq = self._detected(body.image_id, run.removals[0].record.ts_ns)
                 known[body.image_id] = KnownImage(
                     before=True, size_bytes=body.size_bytes, last_used_ns=used_ns, used_seq=seq
                 )
-            passes = (DetectPass(run.removals[0], {}, known),)
+            passes = (DetectPass(run.removals[0].record, {}, known),)
         return tuple(map(self._with_lists, passes))
 
     def _with_lists(self, own: DetectPass) -> DetectPass:

@@ -29,10 +29,15 @@ from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, s
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.debts import Debt, Key
 from kubeledger.verify.finding import Fields
-from kubeledger.verify.rules.evictions.thresholds import Reading, configured, threshold_says
+from kubeledger.verify.rules.evictions.thresholds import (
+    SIGNAL_THEN,
+    Reading,
+    configured,
+    threshold_says,
+)
 from kubeledger.verify.rules.images.passes import Disk, Sample
 from kubeledger.verify.rules.images.removals import World, kept_of
-from kubeledger.verify.rules.images.runs import REFUSED, START_FIELDS, Policy, Run, body_of, short
+from kubeledger.verify.rules.images.runs import REFUSED, START_FIELDS, Policy, Run, short
 
 # The start of a space pass: whether one begins, with what, and one that had to come.
 #
@@ -106,12 +111,9 @@ class MissingStart:
         self._rule = rule
         self.restart()
 
-    def restart(self) -> None:
-        self._heard = False
-        self._debts.void(*_OWED)
-
-    def note_start(self) -> None:
-        self._heard = True
+    def restart(self, *, heard: bool = False) -> None:
+        """Nothing is owed of what was before; ``heard``: a run was shown."""
+        self._heard = heard
         self._debts.void(*_OWED)
 
     def see(self, record: Record, sample: Sample, policy: Policy) -> None:
@@ -153,8 +155,7 @@ def judge_pressure(
     profile = context.profile
     assert profile is not None
     thresholds, missing = configured(context.settings, profile, None)
-    rulings = [Ruling(allowed=True, why="", assumes=(phrase,)) for phrase in missing]
-    clear: list[str] = []
+    unknown, clear = [*missing], list[str]()
     for threshold in thresholds:
         name = threshold.signal
         functions = (reclaim_functions(name, layout, profile.eviction) for layout in _LAYOUTS)
@@ -162,8 +163,7 @@ def judge_pressure(
             continue
         signal = signals.get(name)
         if signal is None or ts_ns - signal.read_ts_ns > _FRESH_NS:
-            phrase = f"the eviction signal {name} at this time (logged from verbosity 3)"
-            rulings.append(Ruling(allowed=True, why="", assumes=(phrase,)))
+            unknown.append(SIGNAL_THEN.format(name))
             continue
         text_of = threshold_says(threshold, Reading(signal.available, signal.capacity, 0, 0))
         if is_short(threshold, signal.available, signal.capacity, minimum=True):
@@ -171,7 +171,7 @@ def judge_pressure(
         clear.append(text_of)
     text = "; ".join(dict.fromkeys(clear)) or "no threshold is set"
     why = f"no disk was short, so unused images are kept: {text}"
-    return judge([Ruling(allowed=False, why=why), *rulings])
+    return judge([Ruling(allowed=False, why=why)], unknown=unknown)
 
 
 # The end of a run: what was freed, whether it was enough, and the error's words.
@@ -215,7 +215,7 @@ def _judge_without_space(run: Run, disk: Disk, body: GarbageCollected) -> Judgem
         "images_removed": count if error in ("", INVALID_CAPACITY) else body.images_removed,
         "error": error,
     }
-    sizes = [body_of(record).size_bytes for record in run.removals]
+    sizes = [each.size_bytes for _, each in run.removals]
     if body.bytes_freed is not None and not error and None not in sizes:
         expected["bytes_freed"] = sum(size or 0 for size in sizes)
     why = f"{count} removals are recorded, and {error or 'no error'}"
@@ -311,8 +311,8 @@ def _space_end(
     elif freed < wanted:
         usage = DiskUsage(capacity or 0, 0, start["usage_percent"])
         error = shortfall(run.facts, usage, wanted, freed)
-    aged = [body_of(r) for r in run.removals if r.cause is None]
-    by_age = sum(each.size_bytes or 0 for each in aged if each.pass_ == "age")
+    aged = (b for r, b in run.removals if r.cause is None and b.pass_ == "age")
+    by_age = sum(each.size_bytes or 0 for each in aged)
     fields: Fields = {
         **start,
         # A collection that succeeds shows no number: the source adds up all its removals.
@@ -334,10 +334,9 @@ def _space_end(
 def _for_space(run: Run) -> list[ImageDeleted]:
     """What the space pass removed: not what stands before its start, whatever that was for."""
     return [
-        body_of(record)
-        for record in run.removals
-        if record.cause is not None
-        or (body_of(record).pass_ != "age" and (body_of(record).pass_ or not run.start))
+        body
+        for record, body in run.removals
+        if record.cause is not None or (body.pass_ != "age" and (body.pass_ or not run.start))
     ]
 
 
