@@ -16,7 +16,7 @@ Reader = Callable[[Collection[str] | None], Iterator[Record]]
 argument) only those of some kinds, then in any order."""
 
 
-class BasedReader(NamedTuple):
+class BasedReader(msgspec.Struct, frozen=True):
     """A reader of records that follow on a state, for those before them were dropped.
 
     Attributes:

@@ -185,11 +185,11 @@ class Resizes:
             wants = self._inputs.objects.asked(record.ts_ns, interval, now)
         else:
             asking = self._inputs.objects.asking(record.ts_ns, interval, body.resources)
-            wants = [asking] if asking is not None else []
-            denied = asking and self._inputs.objects.denied(record.ts_ns, interval, asking)
-            if denied is not None:
+            wants = [] if asking is None else [asking]
+            shown = [self._inputs.objects.denied(record.ts_ns, interval, want) for want in wants]
+            if denied := [seq for seq in shown if seq is not None]:
                 why = "the lists around show that the pod did not ask for these resources"
-                return same(False, why, inputs=(denied,))
+                return same(False, why, inputs=denied)
         rulings: list[Ruling] = []
         unknown: tuple[str, ...] = () if body.resources is not None else (_ASKED,)
         last: AdmissionCase | None = None
