@@ -268,13 +268,12 @@ class Starts(RuleVerifier):
 
     def _judge_again(self, record: Record, body: ContainerStarted) -> None:
         """No relist shows an instance, or a sandbox, to run after one that showed its end."""
-        times, process = self.context.times, self._process
+        process = self._process
         pod = self.context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
         run = None if pod is None else pod.run(body.container_id)
         if run is None or run.died_ns is None or process is None or run.died_seq > record.seq:
             return  # or the line of its end stands later, by a clock that was set back
-        late_ns = max(RELIST_NS, times.late(record.ts_ns), times.late(run.died_ns))
-        if process.started_ns <= run.died_ns < record.ts_ns - late_ns:
+        if process.started_ns <= run.died_ns < record.ts_ns - RELIST_NS:
             why = "a container runs after it was seen to have ended"
             name = f"container {(body.container_id or '')[:12]}"
             sides = (run.died_seq, f"{name} ended"), (record.seq, f"{name} runs")

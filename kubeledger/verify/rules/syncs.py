@@ -59,8 +59,9 @@ _KILLED_NS: Final = 180 * NS_PER_S
 _TERM_NS: Final = 600 * NS_PER_S
 """So long after its back-off a start is not delayed without a line that says why."""
 _RELIST_NS: Final = NS_PER_S
+_SOON_NS: Final = 6 * NS_PER_S
 _BATCH_NS: Final = 20 * NS_PER_S
-"""The lines of one relist stand so near to each other, even on an overloaded node."""
+"""The lines of one relist stand so near to each other; the latter even on an overloaded node."""
 _FOUND_NS: Final = 60 * NS_PER_S
 """So long after its start a kubelet is handed what was there before."""
 _STAMPS_NS: Final = NS_PER_S
@@ -336,10 +337,11 @@ class SyncVerifier(RuleVerifier):
             return
         name = getattr(running.record.body, "container", "")
         ran_first = running.record.seq, f"container {name} had started"
+        near_ns = _BATCH_NS if self.context.times.late(record.ts_ns) else _SOON_NS
         debt = Debt(
             since=record,
             of_pod=True,
-            due_ns=record.ts_ns + _BATCH_NS,
+            due_ns=record.ts_ns + near_ns,
             shown_by=ContainerStarted,
             subject=subject_of(body),
             why=f"init container {body.container} runs only before container {name}",
