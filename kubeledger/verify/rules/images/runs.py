@@ -327,11 +327,7 @@ class ImageUse:
 
     def _detected(self, image_id: str, ts_ns: int) -> tuple[int, int]:
         """When a pass surely saw an image in use last, not before which time, and the list."""
-        return max(
-            (
-                (use.to_ns - _DETECTED_NS, use.seq)
-                for use in self._uses.get(image_id, {}).values()
-                if use.to_ns <= ts_ns and use.to_ns - use.from_ns > _DETECTED_NS
-            ),
-            default=(ZERO_TIME_NS, 0),
-        )
+        uses = self._uses.get(image_id, {}).values()
+        found = [(use.to_ns - _DETECTED_NS, use.seq) for use in uses
+                 if use.to_ns <= ts_ns and use.to_ns - use.from_ns > _DETECTED_NS]  # fmt: skip
+        return max(found, default=(ZERO_TIME_NS, 0))
