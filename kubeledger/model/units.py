@@ -88,6 +88,8 @@ def _from_match(match: re.Match[str]) -> int:
     if zone and zone not in "Zz":
         offset_s = int(zone[1:3]) * 3600 + int(zone[-2:]) * 60
         ts_ns -= offset_s * NS_PER_S if zone[0] == "+" else -offset_s * NS_PER_S
+        if not _day_s(1, 1, 1) <= ts_ns // NS_PER_S < _day_s(9999, 12, 31) + _DAY_S:
+            raise ValueError(f"in UTC not a time of the years 1 to 9999: {match[0]!r}")
     return ts_ns
 
 

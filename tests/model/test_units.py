@@ -35,7 +35,13 @@ def test_parse_ts(text: str, ts_ns: int) -> None:
     assert parse_ts(text) == ts_ns
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "2026-11-21", "2026-13-01T00:00:00Z", "1Z"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "yesterday", "2026-11-21", "2026-13-01T00:00:00Z", "1Z",
+        "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-00:01",
+    ],
+)  # fmt: skip
 def test_parse_ts_refuses(text: str) -> None:
     with pytest.raises(ValueError, match=r"time|month"):
         parse_ts(text)
