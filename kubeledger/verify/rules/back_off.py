@@ -202,9 +202,12 @@ class BackOff:
         self.belief = Belief([World(raised)])
         return rulings
 
-    def reported(self, value_ns: int, raised_ns: int | None) -> None:
+    def reported(self, value_ns: int, raised_ns: int | None, now_ns: int) -> None:
         """A record says what the entry is, but not how it came about."""
-        self.belief = Belief([World(Entry(value_ns, raised_ns))])
+        entry = Entry(value_ns, raised_ns)
+        if _NONE in entry.at(now_ns):  # what is there was raised by a start that is missing
+            entry = Entry(value_ns)
+        self.belief = Belief([World(entry)])
         self.lose()
         self.is_unknown, self.may_count_unlogged = False, True
 

@@ -237,7 +237,7 @@ def expected_of(worker: Worker, state: State) -> Fields:
     assert worker.spec is not None
     result = SAYS[state.cached]
     expected: Fields = {"to_result": result, "threshold": worker.spec.threshold(result)}
-    if state.was is not None:
+    if state.was is not None and worker.seen:  # no line says from what: of another instance
         expected["from_result"] = SAYS[state.was]
     if not state.at_least:
         expected["run"] = state.ticks

@@ -229,7 +229,7 @@ class RestartVerifier(Starts):
         if back_off.is_unknown or (back_off.is_none() and value_ns in series(policy)):
             # Without an entry nothing is held back: a start is missing.
             raised_ns = None if newest is None else newest.started_ns or newest.created_ns
-            back_off.reported(value_ns, raised_ns)
+            back_off.reported(value_ns, raised_ns, record.ts_ns)
             self.lacking(record, subject_of(body), [back_off.unknown])
             return
         since_ns = 0 if died_ns is None else record.ts_ns - died_ns

@@ -12,7 +12,7 @@ from random import Random
 import msgspec
 
 from kubeledger.model.bodies.ledger import ImportCompleted
-from kubeledger.model.bodies.lifecycle import ContainerRestarted
+from kubeledger.model.bodies.lifecycle import ContainerRestarted, PodListed
 from kubeledger.model.bodies.node import KubeletStarted, SettingsObserved
 from kubeledger.model.record import Record
 from tests.verify.properties.lost_lines import thinned
@@ -54,6 +54,17 @@ def one_line(truth: Truth, random: Random) -> list[Record]:
     """A single line is lost, and nothing shows it."""
     gone = random.choice([record for record in truth.records if _is_line(record)])
     return _finish(truth, (record for record in truth.records if record is not gone))
+
+
+def no_statuses(truth: Truth, random: Random) -> list[Record]:
+    """Lists show no more of a status than its phase."""
+    return [
+        msgspec.structs.replace(record, body=msgspec.structs.replace(record.body, status=phase))
+        if isinstance(record.body, PodListed)
+        and (phase := {k: v for k, v in (record.body.status or {}).items() if k == "phase"})
+        else record
+        for record in truth.records
+    ]
 
 
 def one_pod(truth: Truth, random: Random) -> list[Record]:
@@ -208,6 +219,7 @@ LOSSES: dict[str, Degrade] = {
     "line": one_line,
     "pod": one_pod,
     "container": one_container,
+    "no-statuses": no_statuses,
     "short-ids": short_ids,
     "head": head,
     "start": from_a_start,

@@ -62,6 +62,41 @@ def _docker(lines: Lines, random: Random) -> Lines:
     return [json.dumps(row).encode() + b"\n" for row in rows]
 
 
+def _remote(lines: Lines, random: Random) -> Lines:
+    """Dated by a log server, whose clock goes on where that of the node is set back."""
+    first, back_s = random.randrange(len(lines) * 7 // 8), random.choice((1, 2, 10))
+    return [
+        now.strftime("%Y-%m-%dT%H:%M:%S.%f+00:00 node-t kubelet[1]: ").encode()
+        + (line if at < first else moved_by(line, -back_s))
+        for at, (now, line) in enumerate(_received(lines))
+    ]
+
+
+def _export(lines: Lines, random: Random) -> Lines:
+    """A store's hits by the millisecond: rows of one come in any order."""
+    stamped = [(f"{now:%Y-%m-%dT%H:%M:%S.%f}"[:-3], line) for now, line in _received(lines)]
+    rows = sorted((at, random.random(), _each(line).decode("utf-8", "replace"))
+                  for at, line in stamped)  # fmt: skip
+    return [
+        json.dumps({"@timestamp": f"{at}Z", "message": text}).encode() + b"\n"
+        for at, _, text in rows
+    ]
+
+
+def _by_caller(lines: Lines, random: Random) -> Lines:
+    """Sorted by the source file that wrote them."""
+    return sorted((line for line in lines if time_of(line) is not None), key=lambda x: x[29:50])
+
+
+def _half_copies(bundle: Path, random: Random) -> None:
+    """Two copies, each of which lacks a part; the first begins later."""
+    lines = read(bundle)
+    for name, begin in (("kubelet.log", len(lines) // 8), ("kubelet-copy.log", 0)):
+        first = random.randrange(begin, len(lines))
+        last = first + random.randrange(len(lines) // 5)
+        write(bundle, lines[begin:first] + lines[last:], name)
+
+
 def _journal_json(lines: Lines, random: Random) -> Lines:
     """``journalctl -o json``: the time since the boot goes on where the clock is set back."""
     rows = (
@@ -205,6 +240,10 @@ def pastes(quiet: Change) -> Iterator[tuple[str, Change]]:
     yield "other-hosts", of_lines(_other_hosts)
     yield "docker", of_lines(_docker)
     yield "journal-json", of_lines(_journal_json)
+    yield "remote", of_lines(_remote)
+    yield "export", of_lines(_export)
+    yield "by-caller", of_lines(_by_caller)
+    yield "half-copies", _half_copies
     yield "errors-and-pod", of_lines(_errors_and_pod)
     yield "wrapped", of_lines(_wrapped)
     yield "omitted", of_lines(_omitted)

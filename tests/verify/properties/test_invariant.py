@@ -89,6 +89,7 @@ drawn = settings(suppress_health_check=list(HealthCheck))
 @example(case=Case("random/821168", "whole", 0))
 @example(case=Case("random/281575", "head", 21784))
 @example(case=Case("random/524460", "drop30", 50595))
+@example(case=Case("random/666663", "no-statuses", 0))
 def test_any_loss_of_records(case: Case) -> None:
     """Drawn, so that a case that fails is one of the simplest."""
     assert wrong(case) == []
@@ -133,7 +134,8 @@ _SOME = ("drop1", "drop10", "head", "torn", "v2", "other-settings", "sorted", "n
             *_files(("node-e-oom",), tuple(sorted({*_ALL} - {*_DAILY} - _PASTED)), 0),
             *_files(("node-e-oom",), ("renamed-containers", "statuses-alone"), 70),
             *_files(("node-e-evictions",), ("specs-alone",), 70),
-            *_files(("node-b",), ("wrapped",), 70),
+            *_files(("node-b",), ("wrapped", "export"), 70),
+            *_files(("node-e-evictions",), ("remote", "by-caller", "half-copies"), 70),
             *_files(("node-a",), _SOME, 1),
             *_files(("node-b",), ("drop1", "drop10", "torn", "v2"), 1),
             Case("files/node-e-evictions", "drop1", 40),
@@ -148,6 +150,7 @@ _SOME = ("drop1", "drop10", "head", "torn", "v2", "other-settings", "sorted", "n
             Case("files/node-e-oom", "other-settings", 1),
             Case("files/node-e-oom", "relists", 5),
             Case("files/node-e-oom", "rotated", 31),
+            Case("files/node-e-oom", "summer", 920),
             Case("files/node-f", "boots", 4),
             Case("files/node-f", "clock-90", 40),
             Case("files/node-f", "relists", 6),
