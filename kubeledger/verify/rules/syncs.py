@@ -59,8 +59,9 @@ _KILLED_NS: Final = 180 * NS_PER_S
 _TERM_NS: Final = 600 * NS_PER_S
 """So long after its back-off a start is not delayed without a line that says why."""
 _RELIST_NS: Final = NS_PER_S
+_SOON_NS: Final = 6 * NS_PER_S
 _BATCH_NS: Final = 20 * NS_PER_S
-"""The lines of one relist stand so near to each other, even on an overloaded node."""
+"""The lines of one relist stand so near to each other; the latter even on an overloaded node."""
 _FOUND_NS: Final = 60 * NS_PER_S
 """So long after its start a kubelet is handed what was there before."""
 _STAMPS_NS: Final = NS_PER_S
@@ -123,16 +124,15 @@ class SyncVerifier(RuleVerifier):
             ContainerDied: self._died,
             ContainerKilled: self._killed,
             ContainerStarted: self._started,
-            KubeletStarted: self._kubelet_started,
+            KubeletStarted: lambda record, body, state: self._pods.clear(),
             PodListed: self._listed,
-            NodeTroubled: self._troubled,
+            NodeTroubled: lambda record, body, state: self.context.debts.defer(
+                _SYNC, due_ns=self._due_ns(record.ts_ns)
+            ),
             PodConfigChanged: self._config_changed,
         }
 
     # -- pods --------------------------------------------------------------------------------
-
-    def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
-        self._pods.clear()
 
     def _forget(self, key: str) -> None:
         self._pods.pop(key, None)
@@ -151,13 +151,14 @@ class SyncVerifier(RuleVerifier):
     def _owe_changes(self, record: Record, body: PodListed, pod: _SyncedPod, key: str) -> None:
         """A container that a list shows with another image than one before it is killed."""
         listed = self.context.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        for name, shown in pod.shown.items() if listed is not None else ():
-            now = None if listed is None else image_of(listed, name)
-            if not shown.runs or now is None or listed is None:
+        spec = next(iter(versions_of(() if listed is None else (listed,))), None)
+        for name, shown in pod.shown.items() if spec is not None else ():
+            entry = None if spec is None else spec.container(name)
+            if spec is None or entry is None or entry.image is None or not shown.runs:
                 continue
+            now = entry.image
             before, seq = self._images.setdefault(shown.container_id, (now, record.seq))
-            spec = next(iter(versions_of((listed,))), None)
-            if before == now or spec is None or not spec.is_app(name):
+            if before == now or not spec.is_app(name):
                 continue
             debt = Debt(
                 since=record,
@@ -185,9 +186,6 @@ class SyncVerifier(RuleVerifier):
         if body.pod is not None and getattr(body, "object_kind", "Pod") == "Pod":
             whole = (_SYNC, key_for(state, body), *filter(None, [body.container]))
             self.context.debts.defer(*whole, due_ns=self._due_ns(record.ts_ns))
-
-    def _troubled(self, record: Record, body: NodeTroubled, state: NodeState) -> None:
-        self.context.debts.defer(_SYNC, due_ns=self._due_ns(record.ts_ns))
 
     def _due_ns(self, from_ns: int) -> int:
         policy = policy_of(self.context)
@@ -339,10 +337,11 @@ class SyncVerifier(RuleVerifier):
             return
         name = getattr(running.record.body, "container", "")
         ran_first = running.record.seq, f"container {name} had started"
+        near_ns = _BATCH_NS if self.context.times.late(record.ts_ns) else _SOON_NS
         debt = Debt(
             since=record,
             of_pod=True,
-            due_ns=record.ts_ns + _BATCH_NS,
+            due_ns=record.ts_ns + near_ns,
             shown_by=ContainerStarted,
             subject=subject_of(body),
             why=f"init container {body.container} runs only before container {name}",
