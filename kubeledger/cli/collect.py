@@ -32,7 +32,6 @@ def _checked(ctx: click.Context, param: click.Parameter, value: str | None) -> s
     "the node, too.",
     type=click.Choice(("none", "raw", "ssh", "kubectl-debug")),
     default="none",
-    show_default=True,
 )
 @option(
     "--out",
@@ -41,7 +40,7 @@ def _checked(ctx: click.Context, param: click.Parameter, value: str | None) -> s
 )
 @option("--host [USER@]HOST", "Give ssh this name in place of NODE.", callback=_checked)
 @option("--since TEXT", "Oldest log, as `journalctl --since` takes it: -2h.")
-@option("--image", "Of kubectl-debug's pod.", default="busybox:stable", show_default=True)
+@option("--image", "Of kubectl-debug's pod.", default="busybox:stable")
 @option("--context NAME", "kubectl's context. Default: the current one.")
 @option("--dry-run", "Print the commands and the script; run nothing.")
 @reports_errors

@@ -62,13 +62,7 @@ def index(ledger: Path, rebuild: bool) -> None:
 
 @click.command(epilog="Example: kubeledger compact --ledger /var/lib/kubeledger --keep 90d")
 @ledger_option
-@option(
-    "--level",
-    "Of zstd; higher is smaller and slower.",
-    type=click.IntRange(1, 19),
-    default=10,
-    show_default=True,
-)
+@option("--level", "Of zstd; higher is smaller and slower.", type=click.IntRange(1, 19), default=10)
 @option("--keep DURATION", "Drop what is older than this: 90d, 12h, 1d12h.")
 @time_option("--before", "Drop what is from before")
 @option(

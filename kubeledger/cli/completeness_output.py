@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 
 import click
 
@@ -48,19 +49,8 @@ def write_head(report: Completeness) -> None:
 def _sources(part: SourcesReport) -> None:
     _head("1. Sources")
     columns = ("format", "files", "lines", "not understood", "records", "from", "to", "first")
-    rows = [
-        (
-            group.format,
-            group.files,
-            group.lines,
-            group.not_understood,
-            group.records,
-            _at(group.first_ts_ns),
-            _at(group.last_ts_ns),
-            group.name,
-        )
-        for group in part.groups
-    ]
+    counts = attrgetter("format", "files", "lines", "not_understood", "records")
+    rows = [(*counts(g), _at(g.first_ts_ns), _at(g.last_ts_ns), g.name) for g in part.groups]
     write_wrapped(columns, rows)
     begins = {"start": "with its start", "middle": "in the middle: what was before is not there"}
     ends = {
@@ -139,13 +129,8 @@ def _gaps(part: GapReport) -> None:
     _head("3. Gaps")
     if part.activities:
         rows = [
-            (
-                activity.name,
-                _seconds(activity.period_ns),
-                activity.seen,
-                _seconds(activity.longest_ns),
-            )
-            for activity in part.activities
+            (each.name, _seconds(each.period_ns), each.seen, _seconds(each.longest_ns))
+            for each in part.activities
         ]
         write_wrapped(("periodic line", "period s", "shown", "longest s"), rows)
     else:
@@ -158,7 +143,7 @@ def _gaps(part: GapReport) -> None:
     _list("missing periodic lines while the log goes on", (_gap(gap) for gap in part.gaps))
     _list(
         "times between two kubelet processes",
-        (f"{span_words(down.from_ts_ns, down.to_ts_ns)}" for down in part.downtimes),
+        (span_words(down.from_ts_ns, down.to_ts_ns) for down in part.downtimes),
     )
     _list(
         "steps of the clock",

@@ -43,14 +43,12 @@ _NEXT: Final = (
     "Where its ledger goes, and stays.",
     type=click.Path(path_type=Path, readable=False),
     default=_LEDGER,
-    show_default=True,
 )
 @option(
     "--page FILE",
     "The timeline page to write.",
     type=click.Path(path_type=Path, readable=False, dir_okay=False),
     default=_PAGE,
-    show_default=True,
 )
 @reports_errors
 def demo(ledger: Path, page: Path) -> None:

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     "trace for ui.perfetto.dev.",
     type=click.Choice(["jsonl", "cloudevents", "parquet", "perfetto"]),
     default="jsonl",
-    show_default=True,
 )
 @option(
     "--out FILE",
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     "Default: -, standard output.",
     type=output_file,
     default="-",
+    show_default=False,
 )
 @ledger_option
 @node_option

@@ -224,7 +224,6 @@ _COMPACT_COLUMNS = ("what", "files", "bytes")
     "--older-than D",
     "Remove what killed imports left, once it is older than this; no import may take longer.",
     default="24h",
-    show_default=True,
 )
 @output_option("table", "json", "jsonl", "csv")
 @reports_errors

@@ -145,21 +145,17 @@ def print_failures(failures: Iterable[Failure]) -> None:
 
 
 def print_next(tally: Tally, lake: str) -> None:
-    """Commands that show more, of those that there are."""
-    from kubeledger.cli.fleet import SUBCOMMANDS
-
-    where = f"--lake {quote(lake)}"
-    commands = {
-        "verify": f"kubeledger fleet verify {where}",
-        "sql": f"kubeledger fleet sql {where} --list",
-        "report": f"kubeledger fleet report {where} --out fleet.html",
-    }
-    if tally.failures and "sql" in SUBCOMMANDS:
-        commands["sql"] = f"kubeledger fleet sql {where} 'SELECT * FROM failures'"
+    """Commands that show more."""
     if not tally.nodes:
         return
-    known = [command for name, command in commands.items() if name in SUBCOMMANDS]
-    click.echo("\nNext:  " + "\n       ".join(map(printable, known)))
+    where = f"--lake {quote(lake)}"
+    asked = "'SELECT * FROM failures'" if tally.failures else "--list"
+    commands = (
+        f"kubeledger fleet verify {where}",
+        f"kubeledger fleet sql {where} {asked}",
+        f"kubeledger fleet report {where} --out fleet.html",
+    )
+    click.echo("\nNext:  " + "\n       ".join(map(printable, commands)))
 
 
 def _reason(failure: Failure) -> str:
@@ -228,7 +224,6 @@ _ENGINE_OPTIONS = (
         "--engine local|ray|ray=ADDRESS",
         "Where the work is done: by processes of this machine, or on Ray.",
         default="local",
-        show_default=True,
     ),
     option("--address ADDRESS", "Of a Ray cluster to join."),
     option("--workers N", "Nodes at once.  [default: one a processor]", type=click.IntRange(min=1)),
@@ -237,7 +232,6 @@ _ENGINE_OPTIONS = (
         "For a node whose worker dies, whose storage fails, or that lacks memory.",
         type=click.IntRange(min=1),
         default=3,
-        show_default=True,
     ),
     option(
         "--timeout timeout_s SECONDS",

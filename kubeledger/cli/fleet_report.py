@@ -75,25 +75,13 @@ def _worst(context: click.Context, parameter: click.Parameter, value: str) -> in
     epilog="Example: kubeledger fleet report --lake /data/lake --out fleet.html --pages nodes"
 )
 @lake_option
-@option(
-    "--out FILE",
-    "The page; - is standard output.",
-    type=output_file,
-    default="fleet.html",
-    show_default=True,
-)
+@option("--out FILE", "The page; - is standard output.", type=output_file, default="fleet.html")
 @option(
     "--pages DIR",
     "Write the worst nodes' timeline pages there, and link to them.",
     type=click.Path(path_type=Path, file_okay=False),
 )
-@option(
-    "--worst N|all",
-    "How many nodes get a page of their own.",
-    default="20",
-    show_default=True,
-    callback=_worst,
-)
+@option("--worst N|all", "How many nodes get a page of their own.", default="20", callback=_worst)
 @engine_options
 @reports_errors
 def report(lake: str, out: Path, pages: Path | None, worst: int | None, running: Running) -> None:

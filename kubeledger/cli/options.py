@@ -45,7 +45,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 def option(words: str, help_: str, **more: Any) -> Callable[[_F], _F]:  # noqa: ANN401 # click's
     """An option as its help shows it: its names, the parameter if that is another, its METAVAR.
 
-    One with neither METAVAR nor type is a flag.
+    One with neither METAVAR nor type is a flag; a default is shown.
     """
     names = [word for word in words.split() if word.startswith("-") or _PARAMETER.fullmatch(word)]
     shown = [word for word in words.split() if word not in names]
@@ -53,6 +53,8 @@ def option(words: str, help_: str, **more: Any) -> Callable[[_F], _F]:  # noqa: 
         more["metavar"] = shown[0]
     elif not more.keys() & {"type", "default"}:
         more["is_flag"] = True
+    if "default" in more:
+        more.setdefault("show_default", True)
     return click.option(*names, help=help_, **more)
 
 
@@ -108,7 +110,6 @@ timeout_option = option(
     "Longest time a query may take.",
     type=Seconds(min=0, min_open=True),
     default=60.0,
-    show_default=True,
 )
 """``--timeout SECONDS``, passed as ``timeout_s: float``."""
 
@@ -230,11 +231,7 @@ redact_options = options_as(
 def output_option(*formats: str) -> Callable[[_F], _F]:
     """``-o FORMAT``, passed as ``output: str``; the first of ``formats`` is the default."""
     return option(
-        "-o --output",
-        "Form of the output.",
-        type=click.Choice(formats),
-        default=formats[0],
-        show_default=True,
+        "-o --output", "Form of the output.", type=click.Choice(formats), default=formats[0]
     )
 
 

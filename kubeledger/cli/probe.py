@@ -50,11 +50,7 @@ _SILENCE_S = 10
     type=click.Choice(("startup", "readiness", "liveness")),
 )
 @option(
-    "--repeat N",
-    "How often to make each probe.",
-    type=click.IntRange(1, _REPEAT_MAX),
-    default=1,
-    show_default=True,
+    "--repeat N", "How often to make each probe.", type=click.IntRange(1, _REPEAT_MAX), default=1
 )
 @option(
     "--period period_s SECONDS",

@@ -44,7 +44,7 @@ _path = click.Path(path_type=Path)
 @option("--log FILE", "The kubelet's log; rotation is followed.", type=_path)
 @option("--journal DIR", "Journald's directory, or the root /.", type=_path)
 @option("--unit units UNIT", "The kubelet's unit, if unusual.", multiple=True)
-@option("--since TIME", "Oldest entry that is read.", default="-1h")
+@option("--since TIME", "Oldest entry that is read.", default="-1h", show_default=False)
 @option("--kernel FILE", "/dev/kmsg, where there is no journal.", type=_path)
 @kubelet_options
 @option("--state DIR", "The kubelet's directory, for state files.", type=_path)
@@ -227,7 +227,6 @@ _LEFT_OUT = 1
     "How often to check for sealed segments.",
     type=Seconds(min=0.1, max=240),
     default=30.0,
-    show_default=True,
 )
 @metrics_option()
 @reports_errors

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     "Port on 127.0.0.1. Default: a free one.",
     type=click.IntRange(0, 65535),
     default=0,
+    show_default=False,
 )
 @option("--open opens", "Open the page in the browser.")
 @timeout_option
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     "--memory SIZE",
     "Memory for data and a query from the page; the rest goes to a temporary directory.",
     default="1GB",
-    show_default=True,
 )
 @reports_errors
 def ui(
@@ -103,13 +103,7 @@ _OUT = "timeline.html"
 @click.argument("sources", nargs=-1, metavar="[SOURCE]...")
 @ledger_option
 @node_option
-@option(
-    "--out FILE",
-    "The page; - is standard output.",
-    type=output_file,
-    default=_OUT,
-    show_default=True,
-)
+@option("--out FILE", "The page; - is standard output.", type=output_file, default=_OUT)
 @time_option("--from from_", "Only what happened since")
 @option("--to TIME", "Only what happened up to then.")
 @option(

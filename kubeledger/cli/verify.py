@@ -53,7 +53,6 @@ _UNVERIFIED = 5
     "With --follow: seconds after which no later record changes a verdict.",
     type=Seconds(min=0),
     default=5.0,
-    show_default=True,
 )
 @metrics_option("With --follow: serve /metrics, /healthz, /readyz.")
 @output_option("table", "wide", "json", "jsonl", "csv")

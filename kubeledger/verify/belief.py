@@ -39,16 +39,18 @@ profile, specs and losses of lines come from the context, which makes ``unverifi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, Final, Generic, TypeVar
 
 import msgspec
 
+from kubeledger.model.bodies.lifecycle import PodAdmitted
 from kubeledger.model.record import Evidence, Record
 from kubeledger.verify.context import Verifier
-from kubeledger.verify.finding import Fields, Verdict
+from kubeledger.verify.finding import Fields, Finding, Verdict, place_of
 
 S = TypeVar("S")
 
+_SOUND: Final = ("match", "admissible")
 _ORDER = "when containers started and ended, of which lines were late"
 
 
@@ -318,8 +320,51 @@ class RuleVerifier(Verifier):
         rule: str | None = None,
         place: Evidence | None = None,
     ) -> None:
-        """Give a decision its finding; ``rule`` where another function than the rule's decides."""
-        rule = rule or judgement.rule or self.rule
-        self.context.find(
-            record, subject, judgement, rule=rule, recorded=recorded, about=about, place=place
+        """Give a decision its finding; see :class:`Finding` for the arguments.
+
+        Where the log lost lines, ``impossible`` becomes ``unverifiable`` with those lines as
+        the missing input, unless it is ``certain``: it rests on values of this very record
+        against settings or a pod's spec, and on nothing that was logged before. Which settings
+        were there then is not known around a step of the clock, nor of those that a file alone
+        shows: what they deny may as well deny that it is of that time.
+
+        Args:
+            rule: where another function than the rule's, or the judgement's, decides.
+            place: the piece of evidence that it is about, where it is not the first.
+        """
+        context = self.context
+        verdict, why, expected = judgement.verdict, judgement.why, judgement.expected
+        missing, inputs, ts_ns = judgement.missing, judgement.inputs, record.ts_ns
+        certain = judgement.certain and not context.coverage.is_apart(ts_ns)
+        is_open = verdict == "impossible" and not certain
+        if is_open and (loss := context.coverage.at(ts_ns, record.kind)) is not None:
+            verdict, expected = "unverifiable", None
+            inputs = (*inputs, loss.seq) if loss.seq else inputs
+            missing = (*missing, loss.phrase)
+            why = f"{why} (but this is not known without {loss.phrase})"
+        rests = verdict == "impossible" or (verdict in _SOUND and context.settings.seq in inputs)
+        if rests and (asked := sorted(context.settings.asked)):
+            verdict, expected, missing = "unverifiable", None, (*missing, *asked)
+            why = f"{why} (but a file alone shows {', '.join(asked)}, and may be of another time)"
+        # That a pod was synced shows that it was admitted: only the line is missing. That this
+        # agrees proves nothing; that it cannot be does.
+        shown = isinstance(record.body, PodAdmitted) and verdict == "impossible"
+        is_inferred = getattr(record.body, "inferred", False) and not shown
+        context.pending.find(
+            Finding(
+                seq=record.seq,
+                ts_ns=ts_ns,
+                kind=record.kind,
+                subject=subject,
+                verdict=verdict,
+                expected=expected,
+                recorded=recorded if recorded is not None else msgspec.to_builtins(record.body),
+                missing=missing,
+                why=why,
+                rule=rule or judgement.rule or self.rule,
+                inputs=tuple(dict.fromkeys(filter(None, inputs))),
+                about=dict(about or {}),
+                inferred=is_inferred,
+                **place_of(record, place),
+            )
         )

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import msgspec
 
 from kubeledger.kubelet.profile.resolve import KubeletProfile
-from kubeledger.model.bodies.lifecycle import PodAdmitted, PodConfigChanged, PodListed
+from kubeledger.model.bodies.lifecycle import PodConfigChanged, PodListed
 from kubeledger.model.bodies.prober import ProbeResult, ProbeType
-from kubeledger.model.record import Body, Decision, Evidence, Record
+from kubeledger.model.record import Body, Decision, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.episodes.pod_stages import PodStages
 from kubeledger.replay.node.state import NodeState
@@ -21,11 +21,10 @@ from kubeledger.verify.evidence.pods import ListedInstances, PodRegister
 from kubeledger.verify.evidence.processes import Process
 from kubeledger.verify.evidence.timeline import Timeline
 from kubeledger.verify.evidence.times import Times
-from kubeledger.verify.finding import Contradiction, Fields, Finding, PendingFindings, Side
+from kubeledger.verify.finding import Contradiction, Finding, PendingFindings, Side, place_of
 from kubeledger.verify.variant import RECORDED, Settings, Variant, profile_of
 
 if TYPE_CHECKING:
-    from kubeledger.verify.belief import Judgement
     from kubeledger.verify.rules.admission.case import AdmissionCase
 
 
@@ -229,8 +228,7 @@ class VerifyContext:
     @property
     def recorded_profile(self) -> KubeletProfile | None:
         """Rules of the kubelet that ran, without the variant."""
-        gates = self.settings.as_recorded().get("featureGates")
-        return profile_of(self._recorded_version, gates)
+        return profile_of(self._recorded_version, self.settings.as_recorded().get("featureGates"))
 
     @property
     def missing_profile(self) -> str:
@@ -238,62 +236,6 @@ class VerifyContext:
         if self.version_text is None:
             return "the kubelet's version"
         return f"the rules of kubelet {self.version_text}"
-
-    def find(
-        self,
-        record: Record,
-        subject: str,
-        judgement: Judgement,
-        *,
-        rule: str,
-        recorded: Fields | None = None,
-        about: Mapping[str, str] | None = None,
-        place: Evidence | None = None,
-    ) -> None:
-        """Give a recorded decision its finding; see :class:`Finding` for the arguments.
-
-        Where the log lost lines, ``impossible`` becomes ``unverifiable`` with those lines as
-        the missing input, unless it is ``certain``: it rests on values of this very record
-        against settings or a pod's spec, and on nothing that was logged before. Which settings
-        were there then is not known around a step of the clock, nor of those that a file alone
-        shows: what they deny may as well deny that it is of that time.
-
-        ``place`` is the piece of evidence that the finding is about, where it is not the first.
-        """
-        verdict, why, expected = judgement.verdict, judgement.why, judgement.expected
-        missing, inputs, ts_ns = judgement.missing, judgement.inputs, record.ts_ns
-        certain = judgement.certain and not self.coverage.is_apart(ts_ns)
-        is_open = verdict == "impossible" and not certain
-        if is_open and (loss := self.coverage.at(ts_ns, record.kind)) is not None:
-            verdict, expected = "unverifiable", None
-            inputs = (*inputs, loss.seq) if loss.seq else inputs
-            missing = (*missing, loss.phrase)
-            why = f"{why} (but this is not known without {loss.phrase})"
-        if verdict == "impossible" and (asked := sorted(self.settings.asked)):
-            verdict, expected, missing = "unverifiable", None, (*missing, *asked)
-            why = f"{why} (but a file alone shows {', '.join(asked)}, and may be of another time)"
-        # That a pod was synced shows that it was admitted: only the line is missing. That this
-        # agrees proves nothing; that it cannot be does.
-        shown = isinstance(record.body, PodAdmitted) and verdict == "impossible"
-        is_inferred = getattr(record.body, "inferred", False) and not shown
-        self.pending.find(
-            Finding(
-                seq=record.seq,
-                ts_ns=ts_ns,
-                kind=record.kind,
-                subject=subject,
-                verdict=verdict,
-                expected=expected,
-                recorded=recorded if recorded is not None else msgspec.to_builtins(record.body),
-                missing=missing,
-                why=why,
-                rule=rule,
-                inputs=tuple(dict.fromkeys(filter(None, inputs))),
-                about=dict(about or {}),
-                inferred=is_inferred,
-                **_place(record, place),
-            )
-        )
 
     def absent(self, missed: Missed, *, certain: bool = False) -> None:
         """Say that a decision had to follow on an observation, and none was recorded.
@@ -316,7 +258,7 @@ class VerifyContext:
                 why=missed.why,
                 rule=missed.rule,
                 inputs=tuple(dict.fromkeys(missed.inputs)),
-                **_place(since),
+                **place_of(since),
             )
         )
 
@@ -358,11 +300,6 @@ class VerifyContext:
         self.pending.add(Contradiction(ts_ns=ts_ns, subject=subject, why=why, sides=said))
 
 
-def _place(record: Record, piece: Evidence | None = None) -> dict[str, Any]:
-    found = piece or next(iter(record.evidence), None)
-    return {} if found is None else {"file": found.file, "line": found.line}
-
-
 # The frame of a verifier: which records it wants to see, and when.
 #
 #     prescans   first reading, ahead of the second: facts that later records show earlier times
@@ -370,9 +307,9 @@ def _place(record: Record, piece: Evidence | None = None) -> dict[str, Any]:
 #     sees       second reading, in the order of replay, before the record changes the state
 #     settle     after the last record
 #
-# A verifier of a decision calls :meth:`VerifyContext.find` once for it, then or later. Verifiers do
-# not know each other: what one needs of another's subsystem is in the node's state, or it looks at
-# the same records.
+# A verifier of a decision calls ``conclude`` once for it, then or later. Verifiers do not know each
+# other: what one needs of another's subsystem is in the node's state, or it looks at the same
+# records.
 
 Prescan = Callable[[Record, Any], None]
 """(record, its body)."""

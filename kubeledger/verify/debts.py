@@ -118,8 +118,7 @@ class Debts:
         # Lines stand in the log that a filter by another pod would have held back.
         whose, *names = debt.subject.split("/")
         of_any = whose not in _OF_PODS or "/".join(names[:2]) in self._pods
-        is_logged = debt.shown_by in self._logged and (of_any or not self._coverage.is_of_log)
-        if whole and is_logged:
+        if whole and debt.shown_by in self._logged and (of_any or not self._coverage.is_of_log):
             self._convict(debt)
 
     def owe(self, key: Key, debt: Debt) -> None:

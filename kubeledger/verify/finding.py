@@ -8,7 +8,7 @@ from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from kubeledger.model.record import Record
+from kubeledger.model.record import Evidence, Record
 from kubeledger.replay.node.state import NodeState
 
 Reader = Callable[[Collection[str] | None], Iterator[Record]]
@@ -106,6 +106,12 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         if self.file is None:
             return f"record {self.seq}"
         return self.file if self.line is None else f"{self.file}:{self.line}"
+
+
+def place_of(record: Record, piece: Evidence | None = None) -> dict[str, Any]:
+    """``file`` and ``line`` of a finding about a record: its first evidence, or another piece."""
+    found = piece or next(iter(record.evidence), None)
+    return {} if found is None else {"file": found.file, "line": found.line}
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
@@ -353,11 +359,8 @@ class Witnesses(Generic[V]):
         before = [row for row in rows if row.ts_ns <= from_ns][-1:]
         within = [row for row in rows if from_ns < row.ts_ns <= to_ns]
         for row in (*before, *within):
-            if row.value is None or reading.value is None:
+            if row.value is None or reading.value is None or row.value == reading.value:
                 return None
-            if self._are_one(row.value, reading.value):
+            if self._agree is not None and self._agree(row.value, reading.value):
                 return None
         return before[0]
-
-    def _are_one(self, value: V, other: V) -> bool:
-        return value == other if self._agree is None else self._agree(value, other)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kubeledger.ingest.api import ImportReport, NodeReport, import_sources
-from kubeledger.ingest.sources.sections import kubelets_sections
+from kubeledger.ingest.sources.several import kubelets_sections
 from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.lifecycle import ContainerDied, ContainerStarted

@@ -12,7 +12,7 @@ from kubeledger.model.bodies.lifecycle import PodConfigChanged, PodListed
 from kubeledger.model.bodies.node import KubeletStarted, LogThinned
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
-from kubeledger.verify.belief import Judgement
+from kubeledger.verify.belief import Judgement, RuleVerifier
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.debts import Missed
 from kubeledger.verify.evidence.sync_loop import PodsWithoutAdd
@@ -65,7 +65,7 @@ def ask(
     record: Record = scene((0, start()), (minute * MINUTE_S, start()), start_s=0)[-1]
     context.pending.enter(record)
     no = Judgement(verdict="impossible", why="no", expected={"a": 1}, certain=certain)
-    context.find(record, "node", no, rule="")
+    RuleVerifier(context).conclude(record, "node", no, rule="f")
     missed = Missed(since=record, kind="k", subject="node", why="not there")
     context.absent(missed, certain=certain)
     sides = ((1, "a"), (2, "b"))

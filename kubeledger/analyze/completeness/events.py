@@ -127,21 +127,18 @@ class EventReport(msgspec.Struct, kw_only=True):
     decisions: list[DecisionDelivery]
 
 
-EVENT_REASONS: dict[str, frozenset[str]] = {
-    "imagepull.PullDecided": frozenset({"Pulling", "Pulled", "BackOff", "ErrImageNeverPull"}),
-    "imagepull.PullEnded": frozenset({"Pulled", "Failed"}),
-    "images.GarbageCollected": frozenset(
-        {"ImageGCFailed", "FreeDiskSpaceFailed", "InvalidDiskCapacity"}
-    ),
-    "lifecycle.ContainerKilled": frozenset({"Killing"}),
-    "lifecycle.ContainerRestarted": frozenset({"Started", "Created"}),
-    "lifecycle.PodEvicted": frozenset({"Evicted"}),
-    "lifecycle.PodRejected": frozenset(),
-    "lifecycle.PodResized": frozenset(
-        {"ResizeStarted", "ResizeDeferred", "ResizeInfeasible", "ResizeError", "ResizeCompleted"}
-    ),
-    "lifecycle.RestartBackedOff": frozenset({"BackOff"}),
-    "preemption.PodPreempted": frozenset({"Preempting"}),
+EVENT_REASONS = {
+    "imagepull.PullDecided": "Pulling Pulled BackOff ErrImageNeverPull",
+    "imagepull.PullEnded": "Pulled Failed",
+    "images.GarbageCollected": "ImageGCFailed FreeDiskSpaceFailed InvalidDiskCapacity",
+    "lifecycle.ContainerKilled": "Killing",
+    "lifecycle.ContainerRestarted": "Started Created",
+    "lifecycle.PodEvicted": "Evicted",
+    "lifecycle.PodRejected": "",
+    "lifecycle.PodResized": "ResizeStarted ResizeDeferred ResizeInfeasible ResizeError"
+    " ResizeCompleted",
+    "lifecycle.RestartBackedOff": "BackOff",
+    "preemption.PodPreempted": "Preempting",
 }
 """Kind of decision -> reasons of its events; of a rejection it is the rejection's own."""
 
@@ -308,7 +305,7 @@ class EventPart:
             self._never_sent[record.kind] += 1
             return
         if isinstance(record.body, PodRejected):
-            reasons = frozenset({record.body.reason})
+            reasons = record.body.reason
         first = record.evidence[0] if record.evidence else None
         place = f"record {record.seq}"
         if first is not None:
@@ -325,7 +322,7 @@ class EventPart:
             why=_NO_REPORT,
         )
         lines = {(e.file, e.line) for e in record.evidence if e.line is not None}
-        self._awaited.append(_Awaited(delivery, reasons, lines))
+        self._awaited.append(_Awaited(delivery, frozenset(reasons.split()), lines))
 
     def report(self) -> EventReport:
         deliveries = [self._delivery_of(awaited) for awaited in self._awaited]

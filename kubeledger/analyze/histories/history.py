@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -301,9 +302,6 @@ def _history_of_node(ledger: Ledger, node: str, verify: Verify) -> History:
             last = wanted, found
         return list(found)
 
-    def span() -> tuple[int, int]:
-        return ledger.span(node)
-
     kept: dict[str, tuple[object, list[Stretch[Any]]]] = {}
 
     def derive(fold: Fold[T]) -> list[Stretch[T]]:
@@ -321,18 +319,13 @@ def _history_of_node(ledger: Ledger, node: str, verify: Verify) -> History:
         with ledger.reading(node) as look:
             return stretches(look, look.info().last_seq).starts
 
-    def beside(records: Iterator[Record], folds: Sequence[Fold[Any]]) -> Iterator[Record]:
-        return alongside(ledger, node, records, folds)
-
+    reader: Reader = read
+    if content is not None:
+        directory = ledger.path / NODES / node_directory(node)
+        reader = BasedReader(read, carried, partial(decoded_base, directory, content))
     verdicts = KeptVerdicts(ledger, node)
-    if content is None:
-        return History(node, str(ledger.path), read, pick, span, derive, verdicts, starts, beside)
-
-    def state() -> NodeState:
-        return decoded_base(ledger.path / NODES / node_directory(node), content)
-
-    based = BasedReader(read, carried, state)
-    return History(node, str(ledger.path), based, pick, span, derive, verdicts, starts, beside)
+    span, beside = partial(ledger.span, node), partial(alongside, ledger, node)
+    return History(node, str(ledger.path), reader, pick, span, derive, verdicts, starts, beside)
 
 
 def _refuse_another_base(look: Reading, content: BaseContent | None) -> None:
@@ -352,16 +345,11 @@ def histories_of_recording(path: str | Path, *, proved: bool = True) -> list[His
     Raises:
         BadInputError: as ``read_recording``.
     """
-    nodes = sorted({record.node for record in read_recording(path, proved=proved)})
+    recorded = partial(read_recording, path, proved=proved)
 
-    def reader(name: str) -> Reader:
-        def read(kinds: Collection[str] | None) -> Iterator[Record]:
-            return (
-                record
-                for record in read_recording(path, proved=proved)
-                if record.node == name and (kinds is None or record.kind in kinds)
-            )
+    def read(name: str, kinds: Collection[str] | None) -> Iterator[Record]:
+        own = (record for record in recorded() if record.node == name)
+        return (record for record in own if kinds is None or record.kind in kinds)
 
-        return read
-
-    return [history_of_reader(name, str(path), reader(name)) for name in nodes]
+    nodes = sorted({record.node for record in recorded()})
+    return [history_of_reader(name, str(path), partial(read, name)) for name in nodes]

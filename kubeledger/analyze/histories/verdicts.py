@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from itertools import chain, zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import zstandard
@@ -45,13 +45,11 @@ def is_wrong(outcome: Outcome) -> bool:
     return isinstance(outcome, Contradiction) or outcome.is_wrong
 
 
-class _Outcomes(msgspec.Struct):
-    """Some outcomes: which comes next says a letter of ``order``, the first of the type's name."""
-
-    order: str = ""
-    findings: list[Finding] = []
-    contradictions: list[Contradiction] = []
-    violations: list[Violation] = []
+_DECODE: dict[str, Callable[[msgspec.Raw], Any]] = {
+    type_.__name__[0]: msgspec.json.Decoder(type_).decode
+    for type_ in (Finding, Contradiction, Violation)
+}
+"""First letter of a type of outcomes -> what decodes one."""
 
 
 class _Block(msgspec.Struct):
@@ -341,29 +339,14 @@ class _Noting:
 
 
 def _packed(some: list[Outcome]) -> _Block:
-    outcomes = _Outcomes()
-    for outcome in some:
-        if isinstance(outcome, Violation):
-            outcomes.order += "V"
-            outcomes.violations.append(outcome)
-        elif isinstance(outcome, Contradiction):
-            outcomes.order += "C"
-            outcomes.contradictions.append(outcome)
-        else:
-            outcomes.order += "F"
-            outcomes.findings.append(outcome)
-    seqs = [finding.seq for finding in outcomes.findings]
-    data = zstandard.ZstdCompressor(level=_LEVEL).compress(msgspec.json.encode(outcomes))
+    order = "".join(type(outcome).__name__[0] for outcome in some)
+    seqs = [outcome.seq for outcome in some if isinstance(outcome, Finding)]
+    data = zstandard.ZstdCompressor(level=_LEVEL).compress(msgspec.json.encode((order, some)))
     return _Block(min(seqs, default=1), max(seqs, default=0), any(map(is_wrong, some)), data)
 
 
 def _unpacked(block: _Block) -> Iterator[Outcome]:
     unpack = zstandard.ZstdDecompressor().decompress
     data = unpack(block.packed, max_output_size=_BLOCK_BYTES_MAX)
-    outcomes = msgspec.json.decode(data, type=_Outcomes)
-    lists: dict[str, Iterator[Outcome]] = {
-        "F": iter(outcomes.findings),
-        "C": iter(outcomes.contradictions),
-        "V": iter(outcomes.violations),
-    }
-    return (next(lists[letter]) for letter in outcomes.order)
+    order, found = msgspec.json.decode(data, type=tuple[str, list[msgspec.Raw]])
+    return (_DECODE[letter](raw) for letter, raw in zip(order, found, strict=True))

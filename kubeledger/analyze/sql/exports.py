@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from enum import IntEnum
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -320,7 +321,7 @@ def excerpt(ledger: Ledger, wanted: Filter) -> Iterator[Record]:
         if wanted.pod is None:
             yield from (r for r in ledger.replay(node) if wants(r) or is_needed(r))
             continue
-        read = _reader(ledger, node, in_time)
+        read = partial(_read, ledger, node, in_time)
         kept = {record.seq for record in read(None) if wants(record) or is_needed(record)}
         mine = {record.seq for record in read(None) if record.role == "decision" and wants(record)}
         if mine:
@@ -328,13 +329,12 @@ def excerpt(ledger: Ledger, wanted: Filter) -> Iterator[Record]:
         yield from (record for record in read(None) if record.seq in kept)
 
 
-def _reader(ledger: Ledger, node: str, in_time: Callable[[Record], bool]) -> Reader:
-    def read(kinds: Collection[str] | None) -> Iterator[Record]:
-        for record in ledger.replay(node):
-            if in_time(record) and (kinds is None or record.kind in kinds):
-                yield record
-
-    return read
+def _read(
+    ledger: Ledger, node: str, in_time: Callable[[Record], bool], kinds: Collection[str] | None
+) -> Iterator[Record]:
+    for record in ledger.replay(node):
+        if in_time(record) and (kinds is None or record.kind in kinds):
+            yield record
 
 
 def lines_of_excerpt(ledger: Ledger, wanted: Filter) -> Iterator[bytes]:

@@ -99,15 +99,13 @@ def parse_pod_setting(key: str, text: str) -> PodChange:
             f"{match['field']!r} is not a field of a pod that can be changed",
             advice=f"those are {known}; {_FORMS}",
         )
-    *namespace, pod = _names(key, match["place"], 1)
+    namespace, pod = _names(key, match["place"], 1)
     value = _integer(key, text, _POD_LEAST[match["field"]])
-    return PodFieldChange(
-        namespace=namespace[0] if namespace else "*", pod=pod, field=match["field"], value=value
-    )
+    return PodFieldChange(namespace=namespace, pod=pod, field=match["field"], value=value)
 
 
 def _resource(match: re.Match[str], text: str) -> ResourceChange:
-    *namespace, pod, container = _names(match.string, match["place"], 2)
+    namespace, pod, container = _names(match.string, match["place"], 2)
     if text != "null":
         try:
             good = Quantity.from_api(text).sign >= 0
@@ -116,7 +114,7 @@ def _resource(match: re.Match[str], text: str) -> ResourceChange:
         if not good:
             raise BadQuestionError(f"{text!r} is not an amount", advice=_FORMS)
     return ResourceChange(
-        namespace=namespace[0] if namespace else "*",
+        namespace=namespace,
         pod=pod,
         container=container,
         part="limits" if match["part"] == "limits" else "requests",
@@ -126,7 +124,7 @@ def _resource(match: re.Match[str], text: str) -> ResourceChange:
 
 
 def _probe(match: re.Match[str], text: str) -> ProbeChange:
-    *namespace, pod, container = _names(match.string, match["place"], 2)
+    namespace, pod, container = _names(match.string, match["place"], 2)
     field = match["field"]
     if field not in _LEAST:
         raise BadQuestionError(
@@ -139,7 +137,7 @@ def _probe(match: re.Match[str], text: str) -> ProbeChange:
     if field == "terminationGracePeriodSeconds" and probe_type == "readiness":
         raise BadQuestionError(f"a readiness probe has no {field}: its failure kills nothing")
     return ProbeChange(
-        namespace=namespace[0] if namespace else "*",
+        namespace=namespace,
         pod=pod,
         container=container,
         probe_type=probe_type,
@@ -153,7 +151,7 @@ def _names(key: str, place: str, least: int) -> list[str]:
     if not least <= len(names) <= least + 1 or not all(names):
         raise BadQuestionError(f"{key!r} names no {'pod' if least == 1 else 'container'}",
                                advice=_FORMS)  # fmt: skip
-    return names
+    return names if len(names) > least else ["*", *names]
 
 
 def _integer(key: str, text: str, least: int) -> int:
@@ -280,33 +278,22 @@ def _cpu_options(settings: Settings, profile: KubeletProfile) -> str:
     return ""
 
 
-_RULES: tuple[tuple[frozenset[str], Callable[[Settings], str]], ...] = (
-    (frozenset({"imageGCHighThresholdPercent", "imageGCLowThresholdPercent"}), _thresholds),
-    (frozenset({"imageMaximumGCAge", "imageMinimumGCAge"}), _ages),
-    (frozenset({"evictionSoft", "evictionSoftGracePeriod"}), _soft),
+_RULES: tuple[tuple[str, Callable[[Settings], str]], ...] = (
+    ("imageGCHighThresholdPercent imageGCLowThresholdPercent", _thresholds),
+    ("imageMaximumGCAge imageMinimumGCAge", _ages),
+    ("evictionSoft evictionSoftGracePeriod", _soft),
+    ("cgroupsPerQOS enforceNodeAllocatable kubeReservedCgroup systemReservedCgroup", _enforced),
+    ("kubeReservedCgroup reservedSystemCPUs systemReservedCgroup", _reserved_cpus),
     (
-        frozenset({"enforceNodeAllocatable", "cgroupsPerQOS", "kubeReservedCgroup"})
-        | {"systemReservedCgroup"},
-        _enforced,
-    ),
-    (
-        frozenset({"reservedSystemCPUs", "kubeReservedCgroup", "systemReservedCgroup"}),
-        _reserved_cpus,
-    ),
-    (
-        frozenset({"evictionHard", "kubeReserved", "systemReserved"})
-        | {"memoryManagerPolicy", "reservedMemory"},
+        "evictionHard kubeReserved memoryManagerPolicy reservedMemory systemReserved",
         _reserved_memory,
     ),
 )
 """Fields, and a rule that concerns them."""
 
-_BY_VERSION: tuple[tuple[frozenset[str], Callable[[Settings, KubeletProfile], str]], ...] = (
-    (
-        frozenset({"featureGates", "topologyManagerPolicy", "topologyManagerPolicyOptions"}),
-        _topology_options,
-    ),
-    (frozenset({"cpuManagerPolicy", "cpuManagerPolicyOptions", "featureGates"}), _cpu_options),
+_BY_VERSION: tuple[tuple[str, Callable[[Settings, KubeletProfile], str]], ...] = (
+    ("featureGates topologyManagerPolicy topologyManagerPolicyOptions", _topology_options),
+    ("cpuManagerPolicy cpuManagerPolicyOptions featureGates", _cpu_options),
 )
 """The same of rules that differ by version and its feature gates."""
 
@@ -320,18 +307,16 @@ def refusal(changed: Settings, recorded: Settings, version: str | None = None) -
     """
     for field, value in changed.items():
         if value is not UNKNOWN and (reason := problem(field, value)):
-            return f"{field} {reason}, not {_shown(value)}"
+            return f"{field} {reason}, not {msgspec.json.encode(value).decode()}"
     both = {**recorded, **changed}
     effective = {name: value for name, value in both.items() if value is not UNKNOWN}
     for fields, rule in _RULES:
-        if fields & changed.keys() and (reason := rule(effective)):
+        if changed.keys() & fields.split() and (reason := rule(effective)):
             return reason
     profile = profile_of(version, effective.get("featureGates"))
+    if profile is None:
+        return ""
     for fields, by_version in _BY_VERSION:
-        if profile and fields & changed.keys() and (reason := by_version(effective, profile)):
+        if changed.keys() & fields.split() and (reason := by_version(effective, profile)):
             return reason
     return ""
-
-
-def _shown(value: object) -> str:
-    return msgspec.json.encode(value).decode()

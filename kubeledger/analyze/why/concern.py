@@ -17,35 +17,26 @@ from kubeledger.model.record import Record
 from kubeledger.replay.episodes.container_runs import ContainerRun
 from kubeledger.replay.episodes.subjects import named_within, pods_in, uid_of
 
+_FAILED_PROBE, _NO_PULL = "a_probe_that_failed", "an_image_not_pulled"
 _WEIGHTS = (
-    ("lifecycle.PodEvicted", "preemption.PodPreempted", "lifecycle.PodRejected"),
-    (
-        "preemption.PreemptionFailed",
-        "devicemanager.AllocationFailed",
-        "cpumanager.CpuAllocationFailed",
-        "memorymanager.MemoryAllocationFailed",
-    ),
-    ("lifecycle.ContainerRestarted",),
-    ("lifecycle.ContainerKilled", "oom.ProcessKilled"),
-    ("lifecycle.RestartBackedOff",),
-    (_FAILED_PROBE := "a probe that came to fail",),
-    (_NO_PULL := "an image that was not pulled",),
-    ("lifecycle.PodAdmitted",),
-    (
-        "images.ImageDeleted",
-        "images.GarbageCollected",
-        "devicemanager.DevicesAllocated",
-        "dra.ClaimPrepared",
-        "cpumanager.CpusAllocated",
-        "memorymanager.MemoryAllocated",
-    ),
-    ("prober.ProbeTransitioned",),
-    ("cgroups.CgroupUpdated",),
+    "lifecycle.PodEvicted preemption.PodPreempted lifecycle.PodRejected",
+    "preemption.PreemptionFailed devicemanager.AllocationFailed cpumanager.CpuAllocationFailed"
+    " memorymanager.MemoryAllocationFailed",
+    "lifecycle.ContainerRestarted",
+    "lifecycle.ContainerKilled oom.ProcessKilled",
+    "lifecycle.RestartBackedOff",
+    _FAILED_PROBE,
+    _NO_PULL,
+    "lifecycle.PodAdmitted",
+    "images.ImageDeleted images.GarbageCollected devicemanager.DevicesAllocated dra.ClaimPrepared"
+    " cpumanager.CpusAllocated memorymanager.MemoryAllocated",
+    "prober.ProbeTransitioned",
+    "cgroups.CgroupUpdated",
 )
 """Kinds of decisions, from what explains most to what explains least."""
 
 _UNPULLED = frozenset({"back_off", "never", "failed", "refused"})
-_RANKS = {kind: -row for row, kinds in enumerate(_WEIGHTS) for kind in kinds}
+_RANKS = {kind: -row for row, kinds in enumerate(_WEIGHTS) for kind in kinds.split()}
 _COLLECTION = "images.GarbageCollected"
 _PREFIX_MIN = 6
 _POD_ONLY = frozenset({"lifecycle.PodEvicted", "preemption.PodPreempted", "lifecycle.PodRejected"})

@@ -61,15 +61,11 @@ HISTORY_MAX = 200
 
 _EVIDENCE_MAX = 60
 _LINKS = {
-    "lifecycle.PodRejected": (
-        "devicemanager.AllocationFailed",
-        "cpumanager.CpuAllocationFailed",
-        "memorymanager.MemoryAllocationFailed",
-        "topologymanager.AffinityDecided",
-        "preemption.PreemptionFailed",
-    ),
-    "lifecycle.PodAdmitted": ("preemption.PodPreempted",),
-    "lifecycle.ContainerKilled": ("preemption.PodPreempted", "lifecycle.PodEvicted"),
+    "lifecycle.PodRejected": "devicemanager.AllocationFailed cpumanager.CpuAllocationFailed"
+    " memorymanager.MemoryAllocationFailed topologymanager.AffinityDecided"
+    " preemption.PreemptionFailed",
+    "lifecycle.PodAdmitted": "preemption.PodPreempted",
+    "lifecycle.ContainerKilled": "preemption.PodPreempted lifecycle.PodEvicted",
 }
 """Decision -> those among its inputs that say more of it than the others."""
 _SAID_BY_EFFECTS = frozenset({"eviction.ReclaimAttempted"})
@@ -290,7 +286,7 @@ def _mentioning(history: History, target: Target, upto_ts_ns: int | None) -> lis
 
 def _rests_on(history: History, finding: Finding) -> list[Record]:
     """Decisions of other subsystems that a decision rests on, the nearest first."""
-    kinds = _LINKS.get(finding.kind, ())
+    kinds = _LINKS.get(finding.kind, "").split()
     # Of the same instant, one may stand after the other.
     return [
         record

@@ -11,7 +11,7 @@ from kubeledger.ingest.messages.podref import (
     EventLine,
     PodRef,
     bare_container_id,
-    event_line,
+    container_of_event,
     structured_pod,
     structured_pods,
 )
@@ -105,6 +105,11 @@ class Entry:
         """The bare ID under ``containerID``."""
         return bare_container_id(self.values.get("containerID"))
 
-    def event(self, *reasons: str) -> EventLine | None:
-        """The event about a pod that an ``Event occurred`` line shows, with one of the reasons."""
-        return event_line(self.line, reasons)
+    def event(self) -> EventLine | None:
+        """What an ``Event occurred`` line tells; None when it is not about a pod."""
+        pod = structured_pod(self.values.get("object"), self.values.get("podUID"))
+        if self.values.get("kind") != "Pod" or pod is None:
+            return None
+        message = self.text("message")
+        container = container_of_event(self.text("fieldPath"), message)
+        return EventLine(pod, container, self.text("type"), self.text("reason"), message)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from itertools import product
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 from kubeledger.ingest.correlate.assembler import Assembler, reads, reads_events, takes
 from kubeledger.ingest.correlate.entry import Entry
@@ -15,6 +15,7 @@ from kubeledger.ingest.correlate.registers import Registers
 from kubeledger.ingest.klog.forms import integer
 from kubeledger.ingest.messages.noise import HEARTBEAT
 from kubeledger.ingest.sources.items import Fact, StatsSummary
+from kubeledger.ingest.sources.plain import object_of
 from kubeledger.kubelet.eviction.signals import RESOURCE_OF
 from kubeledger.kubelet.kube.quantity import QuantityError, value_of
 from kubeledger.model.bodies.images import (
@@ -386,8 +387,8 @@ class ImageAssembler(Assembler):
 
     @takes(StatsSummary)
     def _stats(self, item: StatsSummary) -> None:
-        node = _object(item.data.get("node"))
-        stats = _object(_object(node.get("runtime")).get("imageFs"))
+        node = object_of(item.data.get("node"))
+        stats = object_of(object_of(node.get("runtime")).get("imageFs"))
         body = ImageFsObserved(
             capacity_bytes=integer(stats.get("capacityBytes")),
             available_bytes=integer(stats.get("availableBytes")),
@@ -397,7 +398,3 @@ class ImageAssembler(Assembler):
         if known and body != self._image_fs:
             self._image_fs = body
             self.queue.add(shown(item, body))
-
-
-def _object(value: Any) -> dict[str, Any]:  # noqa: ANN401 - any decoded value
-    return value if isinstance(value, dict) else {}

@@ -12,6 +12,7 @@ from kubeledger.ingest.correlate.holdback import shown
 from kubeledger.ingest.correlate.registers import Registers
 from kubeledger.ingest.klog.forms import integer
 from kubeledger.ingest.sources.items import PodResources, StatsSummary
+from kubeledger.ingest.sources.plain import object_of, objects_of
 from kubeledger.model.bodies.devicemanager import AllocatableResourcesListed, PodResourcesListed
 from kubeledger.model.bodies.eviction import ContainerUsage, PodUsage, PodUsageObserved, VolumeUsage
 from kubeledger.model.units import parse_api_ts
@@ -27,7 +28,7 @@ class ReadingsAssembler(Assembler):
     @takes(StatsSummary)
     def _stats(self, item: StatsSummary) -> None:
         """What the eviction manager reads of the summary's pods."""
-        rows = tuple(row for pod in _objects(item.data.get("pods")) for row in _pod(pod))
+        rows = tuple(row for pod in objects_of(item.data.get("pods")) for row in _pod(pod))
         if rows:
             self.queue.add(shown(item, PodUsageObserved(pods=rows)))
 
@@ -52,7 +53,7 @@ class ReadingsAssembler(Assembler):
 
 
 def _pod(stats: dict[str, Any]) -> Iterator[PodUsage]:
-    ref, memory = _object(stats.get("podRef")), _object(stats.get("memory"))
+    ref, memory = object_of(stats.get("podRef")), object_of(stats.get("memory"))
     namespace, name, uid = ref.get("namespace"), ref.get("name"), ref.get("uid")
     if not isinstance(namespace, str) or not isinstance(name, str):
         return
@@ -62,22 +63,22 @@ def _pod(stats: dict[str, Any]) -> Iterator[PodUsage]:
         pod_uid=uid if isinstance(uid, str) else None,
         memory_bytes=integer(memory.get("workingSetBytes")),
         memory_ts_ns=_time(memory),
-        processes=integer(_object(stats.get("process_stats")).get("process_count")),
-        storage_bytes=integer(_object(stats.get("ephemeral-storage")).get("usedBytes")),
-        containers=tuple(_container(each) for each in _objects(stats.get("containers"))),
+        processes=integer(object_of(stats.get("process_stats")).get("process_count")),
+        storage_bytes=integer(object_of(stats.get("ephemeral-storage")).get("usedBytes")),
+        containers=tuple(_container(each) for each in objects_of(stats.get("containers"))),
         volumes=tuple(
             VolumeUsage(
                 name=str(each.get("name")),
                 used_bytes=integer(each.get("usedBytes")),
                 used_inodes=integer(each.get("inodesUsed")),
             )
-            for each in _objects(stats.get("volume"))
+            for each in objects_of(stats.get("volume"))
         ),
     )
 
 
 def _container(stats: dict[str, Any]) -> ContainerUsage:
-    memory, rootfs, logs = (_object(stats.get(key)) for key in ("memory", "rootfs", "logs"))
+    memory, rootfs, logs = (object_of(stats.get(key)) for key in ("memory", "rootfs", "logs"))
     return ContainerUsage(
         name=str(stats.get("name")),
         memory_bytes=integer(memory.get("workingSetBytes")),
@@ -96,11 +97,3 @@ def _time(stats: dict[str, Any]) -> int | None:
         return parse_api_ts(text) if isinstance(text, str) else None
     except ValueError:
         return None
-
-
-def _objects(value: Any) -> list[dict[str, Any]]:  # noqa: ANN401 # any decoded value
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-
-
-def _object(value: Any) -> dict[str, Any]:  # noqa: ANN401 # any decoded value
-    return value if isinstance(value, dict) else {}

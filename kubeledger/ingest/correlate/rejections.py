@@ -9,43 +9,31 @@ from typing import Any
 from kubeledger.kubelet.kube.statuses import statuses_in
 from kubeledger.model.patterns import regex
 
-_REASONS = frozenset(
-    {
-        "AppArmor",
-        "EmptyPodSharedPoolError",
-        "InitContainerRestartPolicyForbidden",
-        "InvalidNodeInfo",
-        "NodeAffinity",
-        "NodeName",
-        "NodePorts",
-        "NodeShutdown",
-        "NoNewPrivs",
-        "PodFeatureUnsupported",
-        "PodLevelResourcesNotSupported",
-        "PodOSNotSupported",
-        "PodOSSelectorNodeLabelDoesNotMatch",
-        "ProcMount",
-        "SMTAlignmentError",
-        "SupplementalGroupsPolicyNotSupported",
-        "SysctlForbidden",
-        "TaintToleration",
-        "TopologyAffinityError",
-        "UnexpectedAdmissionError",
-        "UnexpectedPredicateFailureType",
-        "UnknownReason",
-        "VolumeAttachmentLimitExceeded",
-    }
-)
+_NAMES = """
+AppArmor EmptyPodSharedPoolError InitContainerRestartPolicyForbidden InvalidNodeInfo NodeAffinity
+NodeName NodePorts NodeShutdown NoNewPrivs PodFeatureUnsupported PodLevelResourcesNotSupported
+PodOSNotSupported PodOSSelectorNodeLabelDoesNotMatch ProcMount SMTAlignmentError
+SupplementalGroupsPolicyNotSupported SysctlForbidden TaintToleration TopologyAffinityError
+UnexpectedAdmissionError UnexpectedPredicateFailureType UnknownReason
+VolumeAttachmentLimitExceeded
+"""
+_REASONS = frozenset(_NAMES.split())
 _INSUFFICIENT = regex(r"Node didn't have enough resource: ([^,\s]+), ")
 _PREDICATE = regex(r"Predicate (\S+) failed")
 RECOVERY = "Unexpected error while attempting to recover from admission failure: "
 """What stands before an error of preemption."""
 PREEMPTING = "Preempting"
 """Reason of the status that the kubelet sets for a victim, and of the event that it sends."""
-_UNEXPECTED = regex(
-    r"Unexpected error while attempting to recover|Update plugin resources failed"
-    r"|Allocate failed due to "
-)
+_BEGINS = {
+    "Unexpected error while attempting to recover": "UnexpectedAdmissionError",
+    "Update plugin resources failed": "UnexpectedAdmissionError",
+    "Allocate failed due to ": "UnexpectedAdmissionError",
+    "GeneralPredicates failed due to unknown reason": "UnknownReason",
+    "GeneralPredicates failed due to ": "UnexpectedPredicateFailureType",
+    "SupplementalGroupsPolicy=": "SupplementalGroupsPolicyNotSupported",
+    "node has conditions: ": "Evicted",
+}
+"""What messages begin with, and their reasons."""
 _NOT_AT_ADMISSION = frozenset({"DeadlineExceeded", PREEMPTING, "Terminated"})
 _STATUS_PREFIXES = ("Pod was rejected: ", "Pod ")
 _FAILED_STATUS = regex(r"\(\d+, \{Failed \[\] (?P<message>.+?) (?P<reason>\w+)    \[\] ", re.DOTALL)
@@ -71,17 +59,8 @@ def reason_of_message(message: str) -> str | None:
         return f"OutOf{insufficient[1]}"
     if predicate := _PREDICATE.match(message):
         return predicate[1]
-    if _UNEXPECTED.match(message):
-        return "UnexpectedAdmissionError"
-    if message.startswith("GeneralPredicates failed due to unknown reason"):
-        return "UnknownReason"
-    if message.startswith("GeneralPredicates failed due to "):
-        return "UnexpectedPredicateFailureType"
-    if message.startswith("SupplementalGroupsPolicy="):
-        return "SupplementalGroupsPolicyNotSupported"
-    if message.startswith("node has conditions: "):
-        return "Evicted"
-    return None
+    begins = (reason for begin, reason in _BEGINS.items() if message.startswith(begin))
+    return next(begins, None)
 
 
 def failed_status(text: str) -> tuple[str, str] | None:

@@ -17,16 +17,6 @@ from kubeledger.model.units import whole_number
 _POD_TEXT = re.compile(r"(?P<name>[^_()\s]+)_(?P<namespace>[^_()\s]+)\((?P<uid>[^()\s]*)\)")
 
 
-def text_of(line: LogLine, *keys: str) -> str | None:
-    """The first of these keys that the line has, as text; None when it has none of them."""
-    values = line.values or {}
-    for key in keys:
-        value = values.get(key)
-        if value is not None:
-            return go_text(value)
-    return None
-
-
 def go_text(value: Any) -> str:  # noqa: ANN401 - any decoded value
     """A value as Go's ``%v`` prints it: ``[a b]``, ``map[k:v]``, ``true``.
 

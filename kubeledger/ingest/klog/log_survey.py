@@ -35,6 +35,7 @@ _LAST = 50
 _SAMPLES = 3
 _LONGEST = 1 << 16
 _RARE = (b"hostname-override=", b"ersion: v", b"kubeletVersion=", b'"kubeletVersion":"')
+_SPREAD_MAX = 32
 _SAMPLE_EVERY = 4096
 _SAMPLE_ALL = 1 << 16
 """Of a part of a log that is no longer, sixteen times as many lines are looked at."""
@@ -119,7 +120,7 @@ class LogSurvey(msgspec.Struct):
         first_stamp, last_stamp: ``1121 02:52:41.296376``; None in klog JSON.
         first_ns, last_ns: full times, when the log holds them (klog JSON).
         reference_ns: any full time near the log's beginning.
-        samples: entries at the beginning and at the end, without a carrier's prefix.
+        samples: entries all over the log, and its last one, without a carrier's prefix.
         offsets_ns: zone's offset -> how many lines agree on it.
         containers: bare container ID -> its pod's UID and its name, by lines about kills.
         goes_back: some entry is of an earlier second than one above it; looked for in a few
@@ -150,11 +151,12 @@ class LogSurvey(msgspec.Struct):
 
     def is_within(self, other: LogSurvey) -> bool:
         """Another log of the bundle holds this one's entries: the journal and its file."""
-        missing = set(self.samples)
+        missing = deque(self.samples)
         tail = b""
         for chunk in other.source.chunks():
             window = tail + chunk
-            missing = {sample for sample in missing if sample not in window}
+            while missing and missing[0] in window:  # both are in order
+                missing.popleft()
             tail = window[-_LONGEST:]
             if not missing:
                 return bool(self.samples)
@@ -196,6 +198,8 @@ class LogLook:
         self._ends = EndsSurvey()
         self._head = b""
         self._final = b""
+        self._spread_out: list[bytes] = []
+        self._stride = _SAMPLE_EVERY
         self._votes = YearVotes()
 
     def over(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
@@ -214,6 +218,7 @@ class LogLook:
             self.survey.writers.look(lines)
             self._search(lines, self._size - len(self._tail))
             self._sample(lines)
+            self._spread(lines)
             self._ends.look(self._entries(lines))
             self._last(lines)
         self._tail = window[end:][-_HEAD:]
@@ -267,6 +272,15 @@ class LogLook:
             self.survey.goes_back = second < self._second
             self._second = second
 
+    def _spread(self, lines: bytes) -> None:
+        """Take some entries all over the log: a copy may lack a part of it."""
+        for position in range(-self._size % self._stride, len(lines), self._stride):
+            body = self._body(_line_at(lines, position)[1]).rstrip()
+            if is_entry(body):
+                self._spread_out.append(body)
+        while len(self._spread_out) > _SPREAD_MAX:
+            self._spread_out, self._stride = self._spread_out[::2], self._stride * 2
+
     def finish(self) -> None:
         """The last line, and what the head shows."""
         if self._tail:
@@ -309,6 +323,7 @@ class LogLook:
         if self.survey.first_stamp is None and self.survey.first_ns is None:
             self.survey.first_stamp = self.survey.last_stamp
         self.survey.caller_version = version_of_callers(callers)
+        self.survey.samples = self._spread_out or self.survey.samples
         if self._final:
             self.survey.samples.append(self._final)
         if self.survey.reference_ns is None:

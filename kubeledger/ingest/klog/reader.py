@@ -41,7 +41,7 @@ from kubeledger.ingest.klog.stamps import Clock
 from kubeledger.ingest.sources.items import LogLine
 from kubeledger.ingest.sources.node_lines import OTHER_NODE
 from kubeledger.ingest.sources.prefix import HEADER, JSON_START
-from kubeledger.ingest.sources.sections import OTHER_SECTION
+from kubeledger.ingest.sources.several import OTHER_SECTION
 
 _STEP = 512
 """Lines that are skimmed at once: what was learned of them serves the next ones."""

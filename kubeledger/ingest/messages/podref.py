@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from kubeledger.ingest.klog.forms import text_of
 from kubeledger.ingest.klog.values import is_mask
-from kubeledger.ingest.sources.items import LogLine
 from kubeledger.model.patterns import regex
 
 FORMATTED_POD = r'[^_\s",()]+_[^_\s",()]+\([^\s")]*\)'
@@ -104,11 +102,6 @@ def bare_container_id(value: Any) -> str | None:  # noqa: ANN401 - decoded JSON
     return match[1] if match else value
 
 
-def text_value(line: LogLine, key: str) -> str:
-    """The value of a structured key as Go prints it; empty when it is missing."""
-    return text_of(line, key) or ""
-
-
 class EventLine(NamedTuple):
     """An ``Event occurred`` line about a pod.
 
@@ -124,24 +117,10 @@ class EventLine(NamedTuple):
     message: str
 
 
-def event_line(line: LogLine, reasons: tuple[str, ...] = ()) -> EventLine | None:
-    """The event of a structured ``Event occurred`` line.
-
-    Returns:
-        None when it is not about a pod, or has none of the ``reasons``, if these are given.
-    """
-    values = line.values or {}
-    if values.get("kind") != "Pod" or (reasons and values.get("reason") not in reasons):
-        return None
-    pod = structured_pod(values.get("object"), values.get("podUID"))
-    if pod is None:
-        return None
-    message = text_value(line, "message")
-    path = _FIELD_PATH.match(text_value(line, "fieldPath"))
-    container = path[1] if path else _container_in(message)
-    return EventLine(pod, container, text_value(line, "type"), text_value(line, "reason"), message)
-
-
-def _container_in(message: str) -> str | None:
+def container_of_event(field_path: str, message: str) -> str | None:
+    """Name of the container that an event is about; None when neither text names one."""
+    path = _FIELD_PATH.match(field_path)
+    if path is not None:
+        return path[1]
     match = _NAMED_IN_MESSAGE.match(message)
     return None if match is None else next(name for name in match.groups() if name)

@@ -22,7 +22,7 @@ from kubeledger.ingest.sources.documents import HELD_BYTES_MAX, Document, Docume
 from kubeledger.ingest.sources.envelope.forms import LOG_FORMATS
 from kubeledger.ingest.sources.items import Finding
 from kubeledger.ingest.sources.node_lines import lines_of_nodes, same_machine
-from kubeledger.ingest.sources.sections import kubelets_sections
+from kubeledger.ingest.sources.several import kubelets_sections
 from kubeledger.ingest.sources.streams import Digests, SourceFile, digest_chunks
 from kubeledger.kubelet.profile.facts import is_version
 from kubeledger.model.errors import BadInputError, BadQuestionError

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from kubeledger.ingest.sources.items import RuntimeContainer, RuntimeImage
+from kubeledger.ingest.sources.plain import objects_of
 from kubeledger.kubelet.kube.containermanager import cpu_set_text
 from kubeledger.model.bodies.devicemanager import (
     AllocatableResourcesListed,
@@ -43,14 +44,14 @@ def is_usage(value: _Json) -> bool:
     """An answer of ``crictl imagefsinfo``, ``stats`` or ``statsp``."""
     status, stats = value.get("status"), value.get("stats")
     return (isinstance(status, dict) and bool({"imageFilesystems", "fsId"} & status.keys())) or (
-        isinstance(stats, list) and any("attributes" in each for each in _objects(stats))
+        isinstance(stats, list) and any("attributes" in each for each in objects_of(stats))
     )
 
 
 def images_of(value: _Json) -> list[RuntimeImage]:
     """The images that an answer lists, by the tags that they have."""
     found = []
-    for row in _objects(value.get("images")):
+    for row in objects_of(value.get("images")):
         tags, size = row.get("repoTags"), _whole(row.get("size"))
         if isinstance(tags, list) and size is not None:
             names = tuple(tag for tag in tags if isinstance(tag, str))
@@ -65,7 +66,7 @@ def containers_of(value: _Json) -> list[RuntimeContainer]:
 
 def _rows(value: _Json) -> Iterator[_Json]:
     for key in ("images", "containers", "items"):
-        yield from _objects(value.get(key))
+        yield from objects_of(value.get(key))
     if isinstance(value.get("info"), dict) and isinstance(value.get("status"), dict):
         yield value["status"]
 
@@ -107,10 +108,6 @@ def _whole(value: Any) -> int | None:  # noqa: ANN401 # any JSON value
     except ValueError:
         return None
     return number if 0 < number < 1 << 63 else None
-
-
-def _objects(value: Any) -> list[_Json]:  # noqa: ANN401 # any JSON value
-    return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
 
 
 # Answers of the pod-resources API, in protobuf's JSON, as ``grpcurl`` prints them, too.

@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from kubeledger.ingest.sources.items import Finding
-from kubeledger.ingest.sources.kinds import holds_several, take_apart
+from kubeledger.ingest.sources.several import holds_several, take_apart
 from kubeledger.ingest.sources.streams import SourceFile, permission_advice
 from kubeledger.ingest.sources.unpack import (
     FILES_MAX,

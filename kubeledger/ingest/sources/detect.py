@@ -14,7 +14,6 @@ from kubeledger.ingest.sources.collect import place_of
 from kubeledger.ingest.sources.envelope.forms import LOG_FORMATS, ROW_FORMATS
 from kubeledger.ingest.sources.envelope.lines import HEAD, EnvelopeLines, layout_in
 from kubeledger.ingest.sources.kernel_log import is_kernel_log
-from kubeledger.ingest.sources.kinds import kind_of
 from kubeledger.ingest.sources.pasted import as_written
 from kubeledger.ingest.sources.prefix import (
     ANY_ENTRY,
@@ -24,6 +23,7 @@ from kubeledger.ingest.sources.prefix import (
     Callers,
     Unwrapper,
 )
+from kubeledger.ingest.sources.several import kind_of
 from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.model.patterns import regex
 

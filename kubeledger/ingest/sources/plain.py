@@ -119,3 +119,13 @@ def note(flaws: list[str], text: str) -> None:
 def normal_message(text: str) -> str:
     """A message without the one newline that it may end with."""
     return text[:-1] if text.endswith("\n") else text
+
+
+def object_of(value: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON value
+    """The value; one without members where it is no object."""
+    return value if isinstance(value, dict) else {}
+
+
+def objects_of(value: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - any JSON value
+    """The objects of an array; none where it is no array."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

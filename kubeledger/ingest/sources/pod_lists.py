@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from kubeledger.ingest.sources.detect import load_documents
-from kubeledger.ingest.sources.plain import note, plain
+from kubeledger.ingest.sources.plain import note, object_of, objects_of, plain
 from kubeledger.ingest.sources.shapes import sound_object
 
 ListedBy = Literal["kubelet", "api", "manifest"]
@@ -179,7 +179,7 @@ def objects_in(documents: list[Any]) -> list[dict[str, Any]]:
                 continue
             inner = entry["object"] if isinstance(entry.get("object"), dict) else entry
             if _is_list(inner):
-                objects += [item for item in inner.get("items") or () if isinstance(item, dict)]
+                objects += objects_of(inner.get("items"))
             else:
                 objects.append(inner)
     return objects
@@ -196,8 +196,7 @@ def pods_of(documents: list[Any], flaws: list[str]) -> PodsOfFile:
     """Pods of a file's values, who listed them, and whether the list is whole."""
     found = [pod for pod in objects_in(documents) if pod.get("kind") in (None, "Pod")]
     pods = [pod for n, pod in enumerate(found, 1) if sound_object("pod", n, pod, flaws)]
-    first = documents[0] if documents else None
-    return _of_list(first if isinstance(first, dict) else {}, pods, len(found))
+    return _of_list(object_of(documents[0] if documents else None), pods, len(found))
 
 
 def _of_list(first: dict[str, Any], pods: list[dict[str, Any]], count: int) -> PodsOfFile:
@@ -210,8 +209,7 @@ def _of_list(first: dict[str, Any], pods: list[dict[str, Any]], count: int) -> P
     kubelet = any(
         (pod["metadata"].get("annotations") or {}).get(_CONFIG_SOURCE) == "api" for pod in pods
     )
-    metadata = first.get("metadata")
-    metadata = metadata if isinstance(metadata, dict) else {}
+    metadata = object_of(first.get("metadata"))
     # The kubelet answers with a PodList that has no resource version; an API server
     # gives one, and kubectl makes a List of its own.
     if listed and first.get("kind") == "PodList" and not metadata.get("resourceVersion"):

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from kubeledger.ingest.sources.plain import object_of
 from kubeledger.ingest.sources.times import api_time, first_time
 from kubeledger.model.patterns import regex
 
@@ -219,8 +220,7 @@ def _plainly(error: str) -> str:
 
 
 def _name(kind: str, number: int, value: _Json) -> str:
-    metadata = value.get("metadata")
-    names = metadata if isinstance(metadata, dict) else {}
+    names = object_of(value.get("metadata"))
     parts = [names.get(key) for key in ("namespace", "name")]
     known = "/".join(part for part in parts if isinstance(part, str) and part)
     return f"{kind} {known}" if known else f"{kind} number {number}"

@@ -16,7 +16,7 @@ from kubeledger.kubelet.kube.pod import Container, Pod, ResourceRequirements
 from kubeledger.kubelet.kube.podclass import is_static_pod, pod_qos
 from kubeledger.kubelet.kube.podtotals import freed_total
 from kubeledger.kubelet.kube.quantity import Quantity
-from kubeledger.kubelet.kube.resources import NANOS, Amount, ResourceList, from_nanos
+from kubeledger.kubelet.kube.resources import NANOS, Remembered, ResourceList, from_nanos, nanos_in
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 
 # The two conditions of a pod that tell of its resize, as the status manager keeps them.
@@ -136,22 +136,8 @@ _GO_ESCAPES: Final = str.maketrans(
 )
 
 
-_REMEMBERED_MAX: Final = 1 << 14
-
-
-class _Canonical(dict[Amount, str]):
-    """A quantity as written -> as Go marshals it."""
-
-    def __missing__(self, amount: Amount) -> str:
-        text = Quantity.from_api(amount).canonical()
-        if len(self) >= _REMEMBERED_MAX:
-            self.clear()
-        self[amount] = text
-        return text
-
-
-CANONICAL: Final = _Canonical()
-"""Raises ``QuantityError`` for a text that is no quantity."""
+CANONICAL: Final = Remembered(lambda amount: Quantity.from_api(amount).canonical())
+"""A quantity as written -> as Go marshals it; ``QuantityError`` for a text that is none."""
 
 
 def pod_resize_message(prefix: str, pod: Pod, error: str = "") -> str:
@@ -260,7 +246,9 @@ def _memory_of_swapping_container_changes(pod: Pod, allocated_pod: Pod, node: No
     allocated = {c.name: c for c in _containers(allocated_pod)}
     for container in _containers(pod):
         given = allocated.get(container.name)
-        if given is None or _nanos(container, "memory") == _nanos(given, "memory"):
+        if given is None or nanos_in(container.requests, "memory") == nanos_in(
+            given.requests, "memory"
+        ):
             continue
         restarts = next(
             (p.restart_policy for p in given.resize_policy or () if p.resource_name == "memory"), ""
@@ -307,8 +295,8 @@ def _request_changes(
 ) -> bool:
     """Source: v1.36.2 handlers.go guaranteedPodResourceResizeRequired."""
     for container in resizable_containers(pod, profile.kuberuntime):
-        given = (info.containers.get(container.name or "", NOTHING).requests or {}).get(resource)
-        if _nanos(container, resource) != (0 if given is None else NANOS[given]):
+        given = info.containers.get(container.name or "", NOTHING).requests
+        if nanos_in(container.requests, resource) != nanos_in(given, resource):
             return True
     return False
 
@@ -316,8 +304,7 @@ def _request_changes(
 def _beyond_capacity(pod: Pod, node: NodeConfig, profile: KubeletProfile) -> Refusal | None:
     """Source: v1.34.9 allocation_manager.go canResizePod."""
     for resource in ("memory", "cpu"):
-        nanos = NANOS[node.capacity[resource]] if resource in node.capacity else 0
-        available = from_nanos(resource, nanos)
+        available = from_nanos(resource, nanos_in(node.capacity, resource))
         requested = _request(pod, resource, profile)
         if requested > available:
             return _refused(
@@ -334,11 +321,6 @@ def _request(pod: Pod, resource: str, profile: KubeletProfile) -> int:
     sidecars, whole = facts.victims_counted_with_sidecars, facts.pod_level_resources
     nanos = freed_total(pod.spec, resource, NANOS, sidecars=sidecars, pod_level=whole)
     return from_nanos(resource, nanos)
-
-
-def _nanos(container: Container, resource: str) -> int:
-    requests = container.resources.requests if container.resources is not None else None
-    return NANOS[requests[resource]] if requests and resource in requests else 0
 
 
 def _containers(pod: Pod) -> Iterator[Container]:

@@ -6,13 +6,10 @@ until a later file lacks it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
 import msgspec
 
+from kubeledger.kubelet.kube.reducing import Handlers
 from kubeledger.model.bodies.cgroups import PodResources, PodsStateRead
-from kubeledger.model.record import Body
 
 
 class AllocationState(msgspec.Struct, kw_only=True):
@@ -36,7 +33,5 @@ def _state_read(state: AllocationState, ts_ns: int, body: PodsStateRead) -> None
         setattr(state, body.which, dict(body.pods))
 
 
-HANDLERS: Mapping[type[Body], Callable[[AllocationState, int, Any], None]] = {
-    PodsStateRead: _state_read
-}
+HANDLERS: Handlers[AllocationState] = {PodsStateRead: _state_read}
 """Body type -> what it does to the state."""

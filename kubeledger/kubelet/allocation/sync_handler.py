@@ -15,7 +15,7 @@ from kubeledger.kubelet.allocation.handlers import NodeConfig
 from kubeledger.kubelet.allocation.state import NOTHING, State, resizable_containers, same_pod_level
 from kubeledger.kubelet.kube.pod import Pod, ResourceRequirements
 from kubeledger.kubelet.kube.podtotals import resized_spec, scheduled_total
-from kubeledger.kubelet.kube.resources import NANOS, ResourceList
+from kubeledger.kubelet.kube.resources import NANOS, nanos_in
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 
 _TERMINAL: Final = ("Failed", "Succeeded")
@@ -220,11 +220,7 @@ def _resized(old: ResourceRequirements | None, new: ResourceRequirements | None)
     """Whether a request or limit of cpu or memory is another."""
     old, new = old or NOTHING, new or NOTHING
     return old != new and any(
-        _nanos(old_list, resource) != _nanos(new_list, resource)
+        nanos_in(old_list, resource) != nanos_in(new_list, resource)
         for old_list, new_list in ((old.requests, new.requests), (old.limits, new.limits))
         for resource in _RESIZED
     )
-
-
-def _nanos(amounts: ResourceList | None, resource: str) -> int:
-    return NANOS[amounts[resource]] if amounts and resource in amounts else 0

@@ -14,7 +14,7 @@ from kubeledger.kubelet.cases.fields import (
     node_set,
     walked,
 )
-from kubeledger.kubelet.cases.hints import HintOutcome
+from kubeledger.kubelet.cases.hints import Hint
 from kubeledger.kubelet.cases.managers import NODES_MAX, ManagerCase, ManagerWalk, StepCase
 from kubeledger.kubelet.cpumanager.cpu_manager import Configuration, ContainerState, Manager
 from kubeledger.kubelet.cpumanager.policy_static import PolicyError
@@ -71,7 +71,7 @@ class StepOutcome(CPUsHeld, kw_only=True, forbid_unknown_fields=True, rename="ca
 
     error: str | UnsetType = UNSET
     cpus: str | UnsetType = UNSET
-    hints: dict[str, list[HintOutcome]] | UnsetType | None = UNSET
+    hints: dict[str, list[Hint]] | UnsetType | None = UNSET
     updates: list[tuple[str, str]] | UnsetType = UNSET
 
 

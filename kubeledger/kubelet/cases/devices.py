@@ -15,10 +15,16 @@ from kubeledger.kubelet.cases.fields import (
     keyed,
     node_set,
 )
-from kubeledger.kubelet.cases.hints import HintOutcome, shown
+from kubeledger.kubelet.cases.hints import Hint, shown
 from kubeledger.kubelet.devicemanager import allocate
 from kubeledger.kubelet.devicemanager.allocate import AllocateCall, admissible
-from kubeledger.kubelet.devicemanager.manager import Device, DevicesPerNUMA, ManagerImpl, RpcError
+from kubeledger.kubelet.devicemanager.manager import (
+    HEALTHY,
+    Device,
+    DevicesPerNUMA,
+    ManagerImpl,
+    RpcError,
+)
 from kubeledger.kubelet.devicemanager.topology_hints import (
     device_limits,
     pod_device_request,
@@ -36,14 +42,6 @@ _NodeKey = Annotated[int, msgspec.Meta(ge=-1, le=BITS_MAX - 1)]
 """-1 stands for devices without topology."""
 
 
-class DeviceCase(Strict, frozen=True, kw_only=True):
-    """A device as its plugin reports it; without ``numaNodes`` it has no topology."""
-
-    id: str = msgspec.field(name="ID")
-    health: Literal["Healthy", "Unhealthy"]
-    numa_nodes: list[int] | None = None
-
-
 class ResourceCase(Strict, frozen=True, kw_only=True):
     """A resource and what its plugin answers.
 
@@ -53,7 +51,7 @@ class ResourceCase(Strict, frozen=True, kw_only=True):
         no_endpoint: the plugin is gone.
     """
 
-    devices: list[DeviceCase]
+    devices: list[Device]
     preferred_order: list[str] | None = None
     allocate_error: str = ""
     no_endpoint: bool = False
@@ -113,9 +111,10 @@ def _devices(path: str, resource: ResourceCase) -> list[Device]:
     for index, d in enumerate(resource.devices):
         if d.id in devices:
             raise BadInputError(f"{path}[{index}].ID: {d.id!r} is there twice")
-        nodes = d.numa_nodes
-        checked = None if nodes is None else node_set(f"{path}[{index}].numaNodes", nodes)
-        devices[d.id] = Device(d.id, d.health, checked)
+        if d.health not in (HEALTHY, "Unhealthy"):
+            raise BadInputError(f"{path}[{index}].health: invalid enum value {d.health!r}")
+        node_set(f"{path}[{index}].numaNodes", d.numa_nodes or ())
+        devices[d.id] = d
     return list(devices.values())
 
 
@@ -160,8 +159,7 @@ def decide(case_input: DevicesCase, profile: KubeletProfile) -> DevicesOutcome:
     manager, calls = _manager(case_input, profile), _calls(case_input)
     steps = []
     for call in calls:
-        error = allocate.decide(manager, call)
-        steps.append(StepOutcome(error=error, devices=_held(manager, call)))
+        steps.append(_allocated(manager, call))
     return DevicesOutcome(steps=steps)
 
 
@@ -184,8 +182,7 @@ def nearest(
             ]
         )
         if claim is None or not found:
-            error = allocate.decide(managers[0], call)
-            steps.append(StepOutcome(error=error, devices=_held(managers[0], call)))
+            steps.append(_allocated(managers[0], call))
             break
         managers = found
         steps.append(claim)
@@ -229,12 +226,14 @@ def _claimed(pod: Pod, container: str) -> frozenset[str]:
     return frozenset(m.resource_name for m in mappings or () if m.container_name == container)
 
 
-def _held(manager: ManagerImpl, call: AllocateCall) -> dict[str, DevicesPerNUMA]:
+def _allocated(manager: ManagerImpl, call: AllocateCall) -> StepOutcome:
+    error = allocate.decide(manager, call)
     held = manager.pod_devices.held_by(call.pod, call.container)
-    return {
+    devices = {
         resource: {node: sorted(ids) for node, ids in sorted(record.items())}
         for resource, record in sorted(held.items())
     }
+    return StepOutcome(error=error, devices=devices)
 
 
 DEVICES = Subsystem(DevicesCase, DevicesOutcome, decide, nearest)
@@ -255,7 +254,7 @@ class HintsCase(DevicesCase, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class HintsStep(Strict, frozen=True, kw_only=True):
     """Resource -> hints in the order generated; None for a resource without topology."""
 
-    hints: dict[str, list[HintOutcome] | None]
+    hints: dict[str, list[Hint] | None]
 
 
 class HintsOutcome(Strict, frozen=True, kw_only=True):
@@ -293,9 +292,7 @@ def _hints(case_input: HintsCase, profile: KubeletProfile) -> dict[str, Hints | 
     check_asked(lists_of_pods((step.pod,)))
     asked = container_named("input.steps[0].container", step.pod, step.container)
     node_set("input.steps[0].affinity", step.affinity or ())
-    manager = manager_of(
-        case_input.numa_nodes, case_input.resources or {}, case_input.allocated or (), facts
-    )
+    manager = _manager(case_input, profile)
     uid = step.pod.metadata.uid or ""
     active = {uid, *(case_input.active_pods or ())}
     container = None if case_input.scope == "pod" else step.container
@@ -310,7 +307,7 @@ def _hints(case_input: HintsCase, profile: KubeletProfile) -> dict[str, Hints | 
 
 
 def _order_after(
-    hints: dict[str, list[HintOutcome] | None], nodes: Sequence[int]
+    hints: dict[str, list[Hint] | None], nodes: Sequence[int]
 ) -> tuple[int, ...] | None:
     """An order of the machine's nodes in which these hints come in this order; None for none.
 
@@ -319,10 +316,10 @@ def _order_after(
     has it, and they are not yet ordered. Taking any such node rules out nothing.
     """
     open_pairs = [
-        (set(one.numa_nodes), set(other.numa_nodes))
+        (one, other)
         for listed in hints.values()
-        for one, other in pairwise(listed or ())
-        if len(one.numa_nodes) == len(other.numa_nodes)
+        for one, other in pairwise([set(hint.numa_nodes or ()) for hint in listed or ()])
+        if len(one) == len(other)
     ]
     order: list[int] = []
     left = list(nodes)
@@ -338,13 +335,14 @@ def _order_after(
 
 
 def _ordered(
-    hints: dict[str, list[HintOutcome] | None], nodes: tuple[int, ...]
-) -> dict[str, list[HintOutcome] | None]:
+    hints: dict[str, list[Hint] | None], nodes: tuple[int, ...]
+) -> dict[str, list[Hint] | None]:
     """The same hints as generated with the nodes of the machine in another order."""
     place = {node: index for index, node in enumerate(nodes)}
 
-    def position(hint: HintOutcome) -> tuple[int, list[int]]:
-        return len(hint.numa_nodes), sorted(place[node] for node in hint.numa_nodes)
+    def position(hint: Hint) -> tuple[int, list[int]]:
+        places = sorted(place[node] for node in hint.numa_nodes or ())
+        return len(places), places
 
     return {
         resource: None if listed is None else sorted(listed, key=position)

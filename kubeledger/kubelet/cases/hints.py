@@ -24,17 +24,10 @@ from kubeledger.kubelet.topologymanager.policy import (
 from kubeledger.model.errors import BadInputError
 
 
-class HintCase(Strict, frozen=True, kw_only=True):
-    """A hint of a provider; nodes None: any."""
+class Hint(Strict, frozen=True):
+    """A hint of a provider, or one that comes out; nodes None: any."""
 
     numa_nodes: tuple[int, ...] | None
-    preferred: bool
-
-
-class HintOutcome(Strict, frozen=True):
-    """One hint that comes out."""
-
-    numa_nodes: tuple[int, ...]
     preferred: bool
 
 
@@ -43,9 +36,7 @@ def hint_of(path: str, nodes: Iterable[int] | None, preferred: bool) -> Topology
     return TopologyHint(None if nodes is None else mask_of(node_set(path, nodes)), preferred)
 
 
-def hints_of(
-    path: str, resources: Mapping[str, Sequence[HintCase] | None]
-) -> dict[str, Hints | None]:
+def hints_of(path: str, resources: Mapping[str, Sequence[Hint] | None]) -> dict[str, Hints | None]:
     """What a provider says."""
     return {
         name: None
@@ -59,12 +50,12 @@ def hints_of(
 
 
 @lru_cache(maxsize=1 << 12)
-def shown(hint: TopologyHint) -> HintOutcome:
+def shown(hint: TopologyHint) -> Hint:
     """A hint as it comes out."""
-    return HintOutcome(tuple(bits_of(hint.affinity or 0)), hint.preferred)
+    return Hint(tuple(bits_of(hint.affinity or 0)), hint.preferred)
 
 
-def hints_shown(hints: ProviderHints) -> dict[str, list[HintOutcome]] | None:
+def hints_shown(hints: ProviderHints) -> dict[str, list[Hint]] | None:
     """Those of a provider; of a resource without a preference none."""
     if hints is None:
         return None
@@ -89,7 +80,7 @@ class MergeCase(Strict, frozen=True, kw_only=True):
 
     policy: str
     numa_nodes: list[int]
-    providers_hints: list[dict[str, list[HintCase] | None] | None] | None
+    providers_hints: list[dict[str, list[Hint] | None] | None] | None
     prefer_closest: bool = msgspec.field(name="preferClosestNUMANodes", default=False)
     numa_distances: dict[_Node, list[_Distance] | None] | None = None
 

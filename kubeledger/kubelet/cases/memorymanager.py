@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from kubeledger.kubelet.cases.fields import check_amounts, check_uint64, node_set, walked
-from kubeledger.kubelet.cases.hints import HintOutcome
+from kubeledger.kubelet.cases.hints import Hint
 from kubeledger.kubelet.cases.managers import NODES_MAX, ManagerCase, ManagerWalk, StepCase
 from kubeledger.kubelet.kube.containermanager import ContainerRef
 from kubeledger.kubelet.kube.resources import ResourceList
@@ -148,7 +148,7 @@ class StepOutcome(MemoryHeld, kw_only=True, rename="camel", forbid_unknown_field
 
     error: str | UnsetType = UNSET
     numa_nodes: list[int] | UnsetType | None = UNSET
-    hints: dict[str, list[HintOutcome]] | UnsetType | None = UNSET
+    hints: dict[str, list[Hint]] | UnsetType | None = UNSET
 
 
 class MemoryOutcome(MemoryHeld, kw_only=True, rename="camel", forbid_unknown_fields=True):

@@ -17,7 +17,7 @@ from kubeledger.kubelet.cases.fields import (
     shortened,
     walked,
 )
-from kubeledger.kubelet.cases.hints import HintCase, hints_of
+from kubeledger.kubelet.cases.hints import Hint, hints_of
 from kubeledger.kubelet.cases.managers import crash
 from kubeledger.kubelet.cases.memorymanager import (
     MemoryHeld,
@@ -66,7 +66,7 @@ class StepCase(Strict, frozen=True, kw_only=True):
     pod: str
 
 
-HintsCase = dict[str, dict[str, dict[str, tuple[HintCase, ...] | None] | None]]
+HintsCase = dict[str, dict[str, dict[str, tuple[Hint, ...] | None] | None]]
 """Pod UID -> container, "" for the pod -> resource -> hints."""
 
 
@@ -95,20 +95,13 @@ class TopologyCase(Strict, frozen=True, kw_only=True):
     steps: tuple[StepCase, ...]
 
 
-class AffinityOutcome(msgspec.Struct, forbid_unknown_fields=True, rename="camel", gc=False):
-    """What is stored for a container."""
-
-    numa_nodes: list[int] | None
-    preferred: bool
-
-
 class StepOutcome(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The answer to a pod, what is stored for its containers, and the managers after it."""
 
     admit: bool | UnsetType = UNSET
     reason: str | UnsetType = UNSET
     message: str | UnsetType = UNSET
-    affinity: dict[str, AffinityOutcome] | UnsetType = UNSET
+    affinity: dict[str, Hint] | UnsetType = UNSET
     cpu: CPUsHeld
     memory: MemoryHeld
 
@@ -193,8 +186,8 @@ class TopologyWalk:
         uid = pod.metadata.uid or ""
         stored = {c.name or "": self._scope.affinity(uid, c.name or "") for c in containers_of(pod)}
         outcome.affinity = {
-            name: AffinityOutcome(
-                None if hint.affinity is None else bits_of(hint.affinity), hint.preferred
+            name: Hint(
+                None if hint.affinity is None else tuple(bits_of(hint.affinity)), hint.preferred
             )
             for name, hint in stored.items()
         }

@@ -17,20 +17,20 @@ from kubeledger.kubelet.cgroups.pod_config import (
     page_size_of,
     quota_of_milli_cpu,
     quota_reason,
-    quotient,
     shares_of_milli_cpu,
     shares_reason,
 )
+from kubeledger.kubelet.kube.int64amount import quotient
 from kubeledger.kubelet.kube.pod import Container, Pod, PodSpec, is_sidecar
 from kubeledger.kubelet.kube.podclass import is_critical_pod, is_node_critical_pod
 from kubeledger.kubelet.kube.podtotals import container_total
 from kubeledger.kubelet.kube.resources import (
     HUGE_PAGES,
     NANOS,
-    Amount,
     ResourceList,
     is_pod_level_resource,
     milli_of,
+    nanos_in,
     units_of,
 )
 from kubeledger.kubelet.profile.cgroups import CgroupFacts
@@ -160,20 +160,17 @@ def _limit(pod: Pod, container: Container, name: str, facts: CgroupFacts) -> tup
     Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_container_linux.go getCPULimit,
         getMemoryLimit
     """
-    limits = container.limits
-    limit = NANOS[limits[name]] if name in limits else 0
+    limit = nanos_in(container.limits, name)
     if limit or not facts.pod_level_resources or pod.spec.resources is None:
         return limit, "the container"
-    own = pod.spec.resources.limits or {}
-    return NANOS[own[name]] if name in own else 0, "spec.resources"
+    return nanos_in(pod.spec.resources.limits, name), "spec.resources"
 
 
 def _shares(
     requests: ResourceList, limit_milli: int, holder: str, facts: CgroupFacts
 ) -> tuple[int, str]:
     """Shares by the request, or by the limit in its stead, and the rule for them."""
-    request: Amount = requests.get("cpu")
-    request_milli = milli_of(NANOS[request]) if request is not None else 0
+    request_milli = milli_of(nanos_in(requests, "cpu"))
     absent = "cpu" not in requests
     if not facts.limit_is_share_only_without_request:
         absent = request_milli == 0
@@ -207,7 +204,7 @@ def exclusive_containers(pod: Pod, qos_class: QOSClass, facts: CgroupFacts) -> f
     return frozenset(
         container.name or ""
         for container in (*(spec.init_containers or ()), *(spec.containers or ()))
-        if _whole(NANOS[container.requests["cpu"]] if "cpu" in container.requests else 0)
+        if _whole(nanos_in(container.requests, "cpu"))
     )
 
 
@@ -252,8 +249,7 @@ def _score(memory_request: int, memory_capacity: int) -> int:
 
 
 def _memory_request(container: Container) -> int:
-    requests = container.requests
-    return units_of(NANOS[requests["memory"]]) if "memory" in requests else 0
+    return units_of(nanos_in(container.requests, "memory"))
 
 
 def _is_sidecar_of(pod: Pod, container: Container) -> bool:
@@ -271,7 +267,7 @@ def _unallocated_share(spec: PodSpec) -> int:
     own = (spec.resources.requests if spec.resources is not None else None) or {}
     if not any(map(is_pod_level_resource, own)):
         return 0
-    request = NANOS[own["memory"]] if "memory" in own else 0
+    request = nanos_in(own, "memory")
     if not request:
         return 0
     inits = spec.init_containers or ()

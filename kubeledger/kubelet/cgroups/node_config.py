@@ -19,11 +19,11 @@ from kubeledger.kubelet.cgroups.pod_config import (
     ResourceConfig,
     huge_page_limits,
     pod_request,
-    quotient,
     shares_of_milli_cpu,
 )
 from kubeledger.kubelet.kube.configuration import parse_threshold
 from kubeledger.kubelet.kube.containermanager import cpus_of
+from kubeledger.kubelet.kube.int64amount import quotient
 from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.kube.podclass import pod_qos
 from kubeledger.kubelet.kube.podtotals import scheduled_total

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from kubeledger.kubelet.kube.int64amount import quotient
 from kubeledger.kubelet.kube.pod import Container, Pod, PodSpec, is_sidecar
 from kubeledger.kubelet.kube.podtotals import scheduled_total, staged_total
 from kubeledger.kubelet.kube.quantity import QuantityError, value_of
@@ -21,6 +22,7 @@ from kubeledger.kubelet.kube.resources import (
     ResourceList,
     is_pod_level_resource,
     milli_of,
+    nanos_in,
     units_of,
 )
 from kubeledger.kubelet.profile.cgroups import CgroupFacts
@@ -90,17 +92,6 @@ def weight_of_shares_curved(shares: int) -> int:
         return MAX_WEIGHT
     log = math.log2(shares)
     return math.ceil(10 ** ((log * log + 125 * log) / 612 - 7 / 34))
-
-
-_INT64_MIN: Final = -(2**63)
-
-
-def quotient(dividend: int, divisor: int) -> int:
-    """``dividend / divisor`` of int64, rounded towards zero; ``divisor`` is positive."""
-    wrapped = dividend
-    if not _INT64_MIN <= dividend < -_INT64_MIN:
-        wrapped = (dividend - _INT64_MIN) % 2**64 + _INT64_MIN
-    return wrapped // divisor if wrapped >= 0 else -(-wrapped // divisor)
 
 
 def shares_reason(milli_cpu: int, shares: int) -> str:
@@ -219,8 +210,7 @@ def _origin(spec: PodSpec, name: str, facts: CgroupFacts, *, limits: bool) -> st
     level = spec.resources if facts.pod_level_resources else None
     named = None if level is None else (level.limits if limits else level.requests)
     by = " by spec.resources" if name in (named or {}) else " by all that runs in the pod"
-    overhead = spec.overhead or {}
-    return f"{by}, overhead included" if name in overhead and NANOS[overhead[name]] else by
+    return f"{by}, overhead included" if nanos_in(spec.overhead, name) else by
 
 
 def pod_request(spec: PodSpec, name: str, facts: CgroupFacts) -> int:
@@ -241,9 +231,7 @@ def _limit(spec: PodSpec, name: str, facts: CgroupFacts) -> int:
         apps = [container.limits for container in spec.containers or ()]
         inits = [(init.limits, is_sidecar(init)) for init in spec.init_containers or ()]
         total = staged_total((apps, inits), name, NANOS, facts.sidecars_run_alongside)
-    if total and spec.overhead and name in spec.overhead:
-        total += NANOS[spec.overhead[name]]
-    return total
+    return total + nanos_in(spec.overhead, name) if total else total
 
 
 def page_size_of(name: str) -> int:
@@ -279,12 +267,10 @@ def _unlimited(spec: PodSpec, name: str, facts: CgroupFacts) -> str | None:
     An init container counts with the sidecars before it, where the version runs them
     alongside: their limits can stand in for its own.
     """
-    own = _pod_level_limits(spec, facts)
-    if own and name in own and NANOS[own[name]]:
+    if nanos_in(_pod_level_limits(spec, facts), name):
         return None
     for container in spec.containers or ():
-        limits = container.limits
-        if name not in limits or not NANOS[limits[name]]:
+        if not nanos_in(container.limits, name):
             return container.name or ""
     if not (facts.pod_config_visits_init_containers and spec.init_containers):
         return None
@@ -297,8 +283,7 @@ def _init_limits(inits: Iterable[Container], name: str, facts: CgroupFacts) -> I
     """(n,) nanos that each init container may use, with the sidecars beside it."""
     sidecars = 0
     for container in inits:
-        limits = container.limits
-        limit = sidecars + (NANOS[limits[name]] if name in limits else 0)
+        limit = sidecars + nanos_in(container.limits, name)
         if facts.sidecars_run_alongside and is_sidecar(container):
             sidecars = limit
         yield limit

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from kubeledger.kubelet.cgroups.paths import observed_in
+from kubeledger.kubelet.kube.reducing import Handlers, as_told
 from kubeledger.model.bodies.cgroups import (
     CgroupObserved,
     CgroupRemoved,
@@ -16,7 +16,6 @@ from kubeledger.model.bodies.cgroups import (
     QOSClass,
     QOSReserveComputed,
 )
-from kubeledger.model.record import Body
 
 
 class CgroupState(msgspec.Struct, kw_only=True):
@@ -111,14 +110,10 @@ def _qos_cgroups_updated(state: CgroupsState, ts_ns: int, body: QOSCgroupsUpdate
 
 
 def _qos_reserve_computed(state: CgroupsState, ts_ns: int, body: QOSReserveComputed) -> None:
-    state.reserves[body.qos_class] = QOSReserveState(
-        computed_ts_ns=ts_ns,
-        requested_bytes=body.requested_bytes,
-        reserve_percent=body.reserve_percent,
-    )
+    state.reserves[body.qos_class] = as_told(QOSReserveState, body, computed_ts_ns=ts_ns)
 
 
-HANDLERS: Mapping[type[Body], Callable[[CgroupsState, int, Any], None]] = {
+HANDLERS: Handlers[CgroupsState] = {
     CgroupObserved: _cgroup_observed,
     CgroupRemoved: _cgroup_removed,
     CgroupUpdated: _cgroup_updated,

@@ -16,7 +16,7 @@ from kubeledger.kubelet.cgroups.pod_config import pod_request
 from kubeledger.kubelet.kube.pod import Container, Pod
 from kubeledger.kubelet.kube.podclass import is_critical_pod
 from kubeledger.kubelet.kube.quantity import int64_of_float, wrapped
-from kubeledger.kubelet.kube.resources import NANOS, ResourceList, units_of
+from kubeledger.kubelet.kube.resources import ResourceList, nanos_in, units_of
 from kubeledger.kubelet.profile.cgroups import CgroupFacts
 from kubeledger.model.bodies.cgroups import QOSClass
 
@@ -115,13 +115,9 @@ def limited_swap_bytes(memory_request: int, memory_capacity: int, swap_capacity:
     return int64_of_float(float(memory_request) / float(memory_capacity) * float(swap_capacity))
 
 
-def _nanos(resources: ResourceList) -> int:
-    return NANOS[resources["memory"]] if "memory" in resources else 0
-
-
 def _memory(resources: ResourceList) -> int:
     """Bytes; 0 where there are none."""
-    return units_of(_nanos(resources))
+    return units_of(nanos_in(resources, "memory"))
 
 
 def kills_all_processes(facts: CgroupFacts, single_process_oom_kill: bool | None) -> bool:
@@ -175,7 +171,9 @@ def _swap_max(
     if not settings.limited_swap:
         return "max" if facts.swap_unlimited_unless_limited else "0"
     request = _memory(container.requests)
-    if qos_class != "Burstable" or _nanos(container.requests) == _nanos(container.limits):
+    if qos_class != "Burstable" or (
+        nanos_in(container.requests, "memory") == nanos_in(container.limits, "memory")
+    ):
         return "0"
     swap = limited_swap_bytes(request, settings.memory_capacity, settings.swap_capacity)
     return str(swap or 0)

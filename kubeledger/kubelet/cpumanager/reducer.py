@@ -6,11 +6,9 @@ gives and takes no CPU here: what follows from it is a record of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
 import msgspec
 
+from kubeledger.kubelet.kube.reducing import Handlers, as_told, let_go
 from kubeledger.kubelet.kube.resources import pod_key
 from kubeledger.model.bodies.resourcemanagers import (
     CpuManagerStarted,
@@ -18,7 +16,6 @@ from kubeledger.model.bodies.resourcemanagers import (
     CpusAllocated,
     CpusReleased,
 )
-from kubeledger.model.record import Body
 
 
 class HeldCpus(msgspec.Struct, kw_only=True):
@@ -64,18 +61,13 @@ def _allocated(state: CpuManagerState, ts_ns: int, body: CpusAllocated) -> None:
     key = pod_key(body.pod_uid, body.namespace, body.pod)
     if key is None:
         return
-    state.pods.setdefault(key, {})[body.container] = HeldCpus(
-        namespace=body.namespace, pod=body.pod, cpu_set=body.cpu_set, since_ts_ns=ts_ns
-    )
+    state.pods.setdefault(key, {})[body.container] = as_told(HeldCpus, body, since_ts_ns=ts_ns)
     if body.default_cpu_set is not None:
         state.default_cpu_set = body.default_cpu_set
 
 
 def _released(state: CpuManagerState, ts_ns: int, body: CpusReleased) -> None:
-    containers = state.pods.get(body.pod_uid, {})
-    containers.pop(body.container, None)
-    if not containers:
-        state.pods.pop(body.pod_uid, None)
+    let_go(state.pods, body.pod_uid, body.container)
     if body.default_cpu_set is not None:
         state.default_cpu_set = body.default_cpu_set
 
@@ -88,7 +80,7 @@ def _state_read(state: CpuManagerState, ts_ns: int, body: CpuManagerStateRead) -
         state.default_cpu_set = body.default_cpu_set
 
 
-HANDLERS: Mapping[type[Body], Callable[[CpuManagerState, int, Any], None]] = {
+HANDLERS: Handlers[CpuManagerState] = {
     CpuManagerStarted: _started,
     CpuManagerStateRead: _state_read,
     CpusAllocated: _allocated,

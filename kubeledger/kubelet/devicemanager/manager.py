@@ -99,14 +99,14 @@ NODE_WITHOUT_TOPOLOGY: Final = -1
 STOP_GRACE_NS: Final = 5 * 60 * 1_000_000_000
 
 
-class Device(msgspec.Struct, frozen=True):
+class Device(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """A device as its plugin reported it.
 
     Attributes:
         numa_nodes: nodes it is attached to; None if the plugin sent no topology.
     """
 
-    id: str
+    id: str = msgspec.field(name="ID")
     health: str
     numa_nodes: tuple[int, ...] | None = None
 

@@ -9,11 +9,9 @@ no record says so, it shows in a device of theirs being given to another pod.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
 import msgspec
 
+from kubeledger.kubelet.kube.reducing import Handlers, as_told
 from kubeledger.kubelet.kube.resources import pod_key
 from kubeledger.model.bodies.devicemanager import (
     AllocationFailed,
@@ -24,7 +22,6 @@ from kubeledger.model.bodies.devicemanager import (
     EndpointStopped,
     PluginRegistered,
 )
-from kubeledger.model.record import Body
 
 
 class HeldDevices(msgspec.Struct, kw_only=True):
@@ -149,13 +146,7 @@ def _devices_allocated(state: DeviceManagerState, ts_ns: int, body: DevicesAlloc
         return
     _take_from_others(state, key, body)
     held = state.pods.setdefault(key, {}).setdefault(body.container, {})
-    held[body.resource] = HeldDevices(
-        namespace=body.namespace,
-        pod=body.pod,
-        device_ids=body.device_ids,
-        numa=body.numa,
-        since_ts_ns=ts_ns,
-    )
+    held[body.resource] = as_told(HeldDevices, body, since_ts_ns=ts_ns)
 
 
 def _take_from_others(state: DeviceManagerState, key: str, body: DevicesAllocated) -> None:
@@ -177,13 +168,8 @@ def _take_from_others(state: DeviceManagerState, key: str, body: DevicesAllocate
 
 def _allocation_failed(state: DeviceManagerState, ts_ns: int, body: AllocationFailed) -> None:
     state.failures += 1
-    state.last_failure = FailureState(
-        ts_ns=ts_ns,
-        pod=pod_key(body.pod_uid, body.namespace, body.pod),
-        container=body.container,
-        resource=body.resource,
-        error=body.error,
-    )
+    pod = pod_key(body.pod_uid, body.namespace, body.pod)
+    state.last_failure = as_told(FailureState, body, ts_ns=ts_ns, pod=pod)
 
 
 def _devices_released(state: DeviceManagerState, ts_ns: int, body: DevicesReleased) -> None:
@@ -210,12 +196,8 @@ def _checkpoint_read(state: DeviceManagerState, ts_ns: int, body: CheckpointRead
     The file alone gives and takes no device: it lags behind the kubelet's memory and may
     list pods that are gone. What follows from it is a record of its own.
     """
-    state.checkpoint = CheckpointState(
-        read_ts_ns=ts_ns,
-        entries=len(body.entries),
-        checksum=body.checksum,
-        checksum_ok=body.checksum_ok,
-    )
+    entries = len(body.entries)
+    state.checkpoint = as_told(CheckpointState, body, read_ts_ns=ts_ns, entries=entries)
     if body.checksum_ok is False:
         return
     for entry in body.entries:
@@ -227,7 +209,7 @@ def _checkpoint_read(state: DeviceManagerState, ts_ns: int, body: CheckpointRead
         _resource(state, name).device_ids = device_ids
 
 
-HANDLERS: Mapping[type[Body], Callable[[DeviceManagerState, int, Any], None]] = {
+HANDLERS: Handlers[DeviceManagerState] = {
     AllocationFailed: _allocation_failed,
     CheckpointRead: _checkpoint_read,
     DevicesAllocated: _devices_allocated,

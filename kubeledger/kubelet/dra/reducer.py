@@ -6,18 +6,15 @@ takes none here; what follows from it is a record of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
 import msgspec
 
+from kubeledger.kubelet.kube.reducing import Handlers, as_told, let_go
 from kubeledger.model.bodies.devicemanager import (
     ClaimDevice,
     ClaimPrepared,
     ClaimReleased,
     DraManagerStateRead,
 )
-from kubeledger.model.record import Body
 
 
 class PreparedClaim(msgspec.Struct, kw_only=True):
@@ -49,27 +46,19 @@ class DraManagerState(msgspec.Struct, kw_only=True):
 
 
 def _prepared(state: DraManagerState, ts_ns: int, body: ClaimPrepared) -> None:
-    state.pods.setdefault(body.pod_uid, {})[body.claim_uid] = PreparedClaim(
-        namespace=body.namespace,
-        claim=body.claim,
-        pod=body.pod,
-        drivers=dict(body.drivers),
-        since_ts_ns=ts_ns,
-    )
+    claim = as_told(PreparedClaim, body, since_ts_ns=ts_ns)
+    state.pods.setdefault(body.pod_uid, {})[body.claim_uid] = claim
 
 
 def _released(state: DraManagerState, ts_ns: int, body: ClaimReleased) -> None:
-    claims = state.pods.get(body.pod_uid, {})
-    claims.pop(body.claim_uid, None)
-    if not claims:
-        state.pods.pop(body.pod_uid, None)
+    let_go(state.pods, body.pod_uid, body.claim_uid)
 
 
 def _state_read(state: DraManagerState, ts_ns: int, body: DraManagerStateRead) -> None:
     state.file_read_ts_ns, state.file_checksum_ok = ts_ns, body.checksum_ok
 
 
-HANDLERS: Mapping[type[Body], Callable[[DraManagerState, int, Any], None]] = {
+HANDLERS: Handlers[DraManagerState] = {
     ClaimPrepared: _prepared,
     ClaimReleased: _released,
     DraManagerStateRead: _state_read,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Final, Generic, Literal, TypeVar
 
@@ -198,33 +199,16 @@ class FSPullRecords:
 
     def _migrate(self) -> None:
         """Source: v1.36.2 recordsVersionMigration."""
-        for intent in _in_order(self.pulling):
-            if isinstance(intent, str):
-                continue
-            try:
-                image, is_current = decode_intent(intent, self._facts)
-            except MalformedRecordError:
-                continue
+        for image, is_current in _readable(self.pulling, self._intent):
             if not is_current:
                 self.write_intent(image)
-        for content in _in_order(self.pulled):
-            if isinstance(content, PulledRecord):
-                continue
-            try:
-                record, is_current = decode_pulled_record(content, self._facts)
-            except MalformedRecordError:
-                continue
+        for record, is_current in _readable(self.pulled, self._record):
             if not is_current:
                 self.write_record(record)
 
     def list_intents(self) -> tuple[list[str], bool]:
         """The images of all intents, and whether all could be read."""
-        images: list[str] = []
-        for intent in _in_order(self.pulling):
-            try:
-                images.append(self._intent(intent))
-            except MalformedRecordError:
-                continue
+        images = [image for image, _ in _readable(self.pulling, self._intent)]
         return images, len(images) == len(self.pulling)
 
     def intent_exists(self, image: str) -> bool:
@@ -234,7 +218,7 @@ class FSPullRecords:
             MalformedRecordError: its file cannot be read.
         """
         intent = self.pulling.get(cache_filename(image))
-        return intent is not None and self._intent(intent) == image
+        return intent is not None and self._intent(intent)[0] == image
 
     def write_intent(self, image: str) -> None:
         """The image is about to be pulled."""
@@ -246,12 +230,7 @@ class FSPullRecords:
 
     def list_records(self) -> tuple[list[PulledRecord], bool]:
         """All records, and whether all could be read."""
-        records: list[PulledRecord] = []
-        for content in _in_order(self.pulled):
-            try:
-                records.append(self._record(content))
-            except MalformedRecordError:
-                continue
+        records = [record for record, _ in _readable(self.pulled, self._record)]
         return records, len(records) == len(self.pulled)
 
     def get_record(self, image_ref: str) -> PulledRecord | None:
@@ -259,7 +238,7 @@ class FSPullRecords:
         content = self.pulled.get(cache_filename(image_ref))
         if content is None:
             return None
-        record = self._record(content)
+        record, _ = self._record(content)
         return record if record.image_ref == image_ref else None
 
     def write_record(self, record: PulledRecord) -> None:
@@ -273,21 +252,26 @@ class FSPullRecords:
         """Remove a record, if there is one."""
         self.pulled.pop(cache_filename(image_ref), None)
 
-    def _intent(self, intent: bytes | str) -> str:
-        return intent if isinstance(intent, str) else decode_intent(intent, self._facts)[0]
+    def _intent(self, intent: bytes | str) -> tuple[str, bool]:
+        return (intent, True) if isinstance(intent, str) else decode_intent(intent, self._facts)
 
-    def _record(self, content: bytes | PulledRecord) -> PulledRecord:
+    def _record(self, content: bytes | PulledRecord) -> tuple[PulledRecord, bool]:
         if isinstance(content, PulledRecord):
-            return content
-        return decode_pulled_record(content, self._facts)[0]
+            return content, True
+        return decode_pulled_record(content, self._facts)
 
 
 _File = TypeVar("_File")
+_Read = TypeVar("_Read")
 
 
-def _in_order(files: dict[str, _File]) -> list[_File]:
-    """Contents in the order of the directory."""
-    return [files[name] for name in sorted(files)] if len(files) > 1 else [*files.values()]
+def _readable(files: dict[str, _File], read: Callable[[_File], _Read]) -> list[_Read]:
+    """What can be read, in the order of the directory."""
+    found = []
+    for name in sorted(files):
+        with suppress(MalformedRecordError):
+            found.append(read(files[name]))
+    return found
 
 
 # Records that are kept in memory, too: ``images/pullmanager/mem_pullrecords.go``.

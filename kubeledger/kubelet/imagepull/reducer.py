@@ -6,13 +6,10 @@ record shows: an intent goes with the end of its pull.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
 import msgspec
 
+from kubeledger.kubelet.kube.reducing import Handlers
 from kubeledger.model.bodies.images import PullDecided, PullEnded, PullRecordRead, PullUsers
-from kubeledger.model.record import Body
 
 
 class FailingPull(msgspec.Struct, kw_only=True):
@@ -79,7 +76,5 @@ def _file_read(state: ImagePullState, ts_ns: int, body: PullRecordRead) -> None:
         state.pulling[body.image] = ts_ns
 
 
-HANDLERS: Mapping[type[Body], Callable[[ImagePullState, int, Any], None]] = {
-    PullRecordRead: _file_read
-}
+HANDLERS: Handlers[ImagePullState] = {PullRecordRead: _file_read}
 """Body type -> what it does to the state; decisions go by way of the pod that they are about."""

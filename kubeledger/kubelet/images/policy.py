@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from kubeledger.kubelet.kube.gotexts import aggregate
-from kubeledger.kubelet.kube.int64amount import wrapped
+from kubeledger.kubelet.kube.int64amount import quotient, wrapped
 from kubeledger.kubelet.kube.pod import NotNegative
 from kubeledger.kubelet.profile.images import ImageFacts
 
@@ -119,7 +119,7 @@ def read_usage(stats: ImageFsStats) -> DiskUsage | None:
     available = min(wrapped(stats.available_bytes or 0), capacity)
     if capacity == 0:
         return None
-    return DiskUsage(capacity, available, 100 - _quotient(wrapped(available * 100), capacity))
+    return DiskUsage(capacity, available, 100 - quotient(available * 100, capacity))
 
 
 def bytes_to_free(usage: DiskUsage, policy: ImageGCPolicy) -> int:
@@ -128,13 +128,7 @@ def bytes_to_free(usage: DiskUsage, policy: ImageGCPolicy) -> int:
     Source: v1.20.2 pkg/kubelet/images/image_gc_manager.go:303 GarbageCollect
     """
     share = wrapped(usage.capacity_bytes * (100 - policy.low_threshold_percent))
-    return wrapped(_quotient(share, 100) - usage.available_bytes)
-
-
-def _quotient(dividend: int, divisor: int) -> int:
-    """Go's division: towards zero."""
-    quotient = abs(dividend) // abs(divisor)
-    return wrapped(quotient if (dividend < 0) == (divisor < 0) else -quotient)
+    return wrapped(quotient(share, 100) - usage.available_bytes)
 
 
 def format_size(size_bytes: int) -> str:

@@ -7,11 +7,9 @@ is deleted loses it at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
 import msgspec
 
+from kubeledger.kubelet.kube.reducing import Handlers, as_told
 from kubeledger.model.bodies.images import (
     EvictionSignalObserved,
     GarbageCollected,
@@ -20,7 +18,6 @@ from kubeledger.model.bodies.images import (
     ImageFsObserved,
     ImagesDetected,
 )
-from kubeledger.model.record import Body
 
 
 class ImageState(msgspec.Struct, kw_only=True):
@@ -154,12 +151,7 @@ def _image_deleted(state: ImagesState, ts_ns: int, body: ImageDeleted) -> None:
 
 
 def _image_fs_observed(state: ImagesState, ts_ns: int, body: ImageFsObserved) -> None:
-    state.image_fs = ImageFsState(
-        read_ts_ns=ts_ns,
-        capacity_bytes=body.capacity_bytes,
-        available_bytes=body.available_bytes,
-        used_bytes=body.used_bytes,
-    )
+    state.image_fs = as_told(ImageFsState, body, read_ts_ns=ts_ns)
 
 
 def _eviction_signal_observed(state: ImagesState, ts_ns: int, body: EvictionSignalObserved) -> None:
@@ -171,13 +163,7 @@ def _eviction_signal_observed(state: ImagesState, ts_ns: int, body: EvictionSign
 def _garbage_collection_started(
     state: ImagesState, ts_ns: int, body: GarbageCollectionStarted
 ) -> None:
-    state.last_run = GCRunState(
-        started_ts_ns=ts_ns,
-        usage_percent=body.usage_percent,
-        high_threshold_percent=body.high_threshold_percent,
-        low_threshold_percent=body.low_threshold_percent,
-        bytes_to_free=body.bytes_to_free,
-    )
+    state.last_run = as_told(GCRunState, body, started_ts_ns=ts_ns)
 
 
 def _garbage_collected(state: ImagesState, ts_ns: int, body: GarbageCollected) -> None:
@@ -196,7 +182,7 @@ def _garbage_collected(state: ImagesState, ts_ns: int, body: GarbageCollected) -
             setattr(run, name, value)
 
 
-HANDLERS: Mapping[type[Body], Callable[[ImagesState, int, Any], None]] = {
+HANDLERS: Handlers[ImagesState] = {
     EvictionSignalObserved: _eviction_signal_observed,
     GarbageCollected: _garbage_collected,
     GarbageCollectionStarted: _garbage_collection_started,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable
 from functools import lru_cache
 from typing import Any, Final
 
-from kubeledger.kubelet.kube.gotexts import quoted
+from kubeledger.kubelet.kube.gotexts import atoi, quoted
 from kubeledger.kubelet.kube.maporder import MapOrder
 
 # Sets of CPUs: in the kubelet's notation (``0-3,7``), and as integers whose bit n is CPU n.
@@ -23,8 +22,6 @@ CPUSet = int
 CPU_MAX: Final = 999_999
 """The kubelet knows no limit, but a set with larger numbers would fill its memory."""
 
-_NUMBER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
-
 
 @lru_cache(maxsize=1 << 12)
 def parse(text: str) -> CPUSet:
@@ -36,8 +33,8 @@ def parse(text: str) -> CPUSet:
     cpus = 0
     for part in text.split(",") if text else ():
         first, dash, last = part.partition("-")
-        start = _atoi(first)
-        end = _atoi(last) if dash else start
+        start = atoi(first)
+        end = atoi(last) if dash else start
         if start > end:
             raise ValueError(f"invalid range {quoted(part)} ({start} > {end})")
         if end > CPU_MAX:
@@ -93,16 +90,6 @@ def cpus_of(text: str) -> frozenset[int]:
 def cpu_set_text(cpus: Iterable[int]) -> str:
     """The set as the kubelet writes it; ``""`` for none."""
     return text_of(set_of(cpus))
-
-
-def _atoi(text: str) -> int:
-    """``strconv.Atoi``."""
-    if _NUMBER.fullmatch(text) is None:
-        raise ValueError(f"strconv.Atoi: parsing {quoted(text)}: invalid syntax")
-    number = int(text)
-    if not -(2**63) <= number < 2**63:
-        raise ValueError(f"strconv.Atoi: parsing {quoted(text)}: value out of range")
-    return number
 
 
 # Which container of which pod has which ID, as the CPU and the memory manager know it.

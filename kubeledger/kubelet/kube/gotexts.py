@@ -6,7 +6,7 @@ import re
 import struct
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Final, NoReturn
+from typing import Final
 
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.patterns import regex
@@ -24,6 +24,8 @@ _ESCAPES: Final = {
     '"': '\\"', "\\": "\\\\", "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r",
     "\t": "\\t", "\v": "\\v",
 }  # fmt: skip
+_INTEGER: Final = regex(r"[+-]?[0-9]+")
+_INT64: Final = range(-(2**63), 2**63)
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 _UNITS: Final = frozenset({"ns", "us", "µs", "μs", "ms", "s", "m", "h"})
@@ -79,6 +81,21 @@ def parse_bool(text: str) -> bool:
     if text in _FALSE:
         return False
     raise ValueError(f"strconv.ParseBool: parsing {quoted(text)}: invalid syntax")
+
+
+def atoi(text: str) -> int:
+    """``strconv.Atoi``.
+
+    Raises:
+        ValueError: with Go's text.
+    """
+    if not _INTEGER.fullmatch(text):
+        fault = "invalid syntax"
+    elif len(text.lstrip("+-0")) > 19 or int(text) not in _INT64:
+        fault = "value out of range"
+    else:
+        return int(text)
+    raise ValueError(f"strconv.Atoi: parsing {quoted(text)}: {fault}")
 
 
 def parse_duration(text: str) -> int:
@@ -148,14 +165,12 @@ def _escaped(character: str) -> str:
 # Differs: reads a whole string, number or literal at once instead of byte by byte.
 
 DEPTH_MAX: Final = 10_000
-_END: Final = "unexpected end of JSON input"
 _SPACE: Final = regex(rb"[ \t\r\n]*")
-_IN_STRING: Final = regex(rb'(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*')
-_JSON_HEX: Final = regex(rb"\\u[0-9a-fA-F]{0,3}")
-_NUMBER: Final = regex(rb"-?(?:0|[1-9][0-9]*)?(\.[0-9]*)?([eE][+-]?[0-9]*)?")
+_STRING: Final = regex(
+    rb'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*(?P<escape>\\(?P<hex>u[0-9a-fA-F]{0,3})?)?'
+)
+_NUMBER: Final = regex(rb"-?(?P<whole>0|[1-9][0-9]*)?(\.[0-9]*)?([eE][+-]?[0-9]*)?")
 _LITERALS: Final = {ord(word[:1]): word for word in (b"true", b"false", b"null")}
-_VALUE: Final = "looking for beginning of value"
-_KEY: Final = "looking for beginning of object key string"
 
 
 class _NotJSONError(Exception):
@@ -164,145 +179,93 @@ class _NotJSONError(Exception):
 
 def syntax_error(text: str | bytes) -> str:
     """Why Go takes the text for no JSON; empty if it is."""
-    data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
-    scanner = _Scanner(data)
     try:
-        scanner.run()
+        _check(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"))
     except _NotJSONError as error:
         return str(error)
     return ""
 
 
-class _Scanner:
-    """Goes through a text, and raises at the first byte that cannot stand where it stands."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
-
-    def run(self) -> None:
-        """Read one value and the blanks around it."""
-        closers: list[int] = []
-        while True:
-            opened = self._begin_value()
-            if opened:
-                closers.append(opened)
-                if len(closers) > DEPTH_MAX:
-                    self._at -= 1
-                    self._wrong("exceeded max depth")
-                if self._closes(opened):
-                    closers.pop()
-                else:
-                    self._begin_member(opened)
-                    continue
-            while closers and self._ends(closers[-1]):
-                closers.pop()
-            if not closers:
-                break
-            self._begin_member(closers[-1])
-        self._skip(_SPACE)
-        if self._at < len(self._data):
-            self._wrong("after top-level value")
-
-    def _begin_value(self) -> int:
-        """Read a scalar, or the opening of an object or a list: then what closes it."""
-        byte = self._peek()
-        if byte in b"{[":
-            self._at += 1
-            return byte + 2
-        if byte == ord('"'):
-            self._string()
-        elif byte in b"-0123456789":
-            self._number()
-        elif byte in _LITERALS:
-            self._literal(_LITERALS[byte])
+def _check(data: bytes) -> None:
+    """Read a value, and raise at the first byte that cannot stand where it stands."""
+    at, closers, want, may_close = 0, bytearray(), "value", False
+    while True:
+        match = _SPACE.match(data, at)
+        at = at if match is None else match.end()
+        if want == "next" and not closers:
+            if at < len(data):
+                raise _wrong(data, at, "after top-level value")
+            return
+        byte = data[at : at + 1]
+        if (may_close or want == "next") and byte == closers[-1:]:
+            del closers[-1]
+            at, want, may_close = at + 1, "next", False
+            continue
+        may_close = False
+        in_object = closers[-1:] == b"}"
+        if want == "next":
+            if byte != b",":
+                what = "object key:value pair" if in_object else "array element"
+                raise _wrong(data, at, f"after {what}")
+            at, want = at + 1, "key" if in_object else "value"
+        elif want == "key":
+            if byte != b'"':
+                raise _wrong(data, at, "looking for beginning of object key string")
+            at, want = _string_end(data, at), "colon"
+        elif want == "colon":
+            if byte != b":":
+                raise _wrong(data, at, "after object key")
+            at, want = at + 1, "value"
+        elif byte in (b"{", b"["):
+            closers.append(byte[0] + 2)
+            if len(closers) > DEPTH_MAX:
+                raise _wrong(data, at, "exceeded max depth")
+            at, want, may_close = at + 1, "key" if byte == b"{" else "value", True
         else:
-            self._wrong(_VALUE)
-        return 0
+            at, want = _scalar_end(data, at), "next"
 
-    def _closes(self, closer: int) -> bool:
-        """Whether what was opened is empty."""
-        found = self._peek() == closer
-        self._at += found
-        return found
 
-    def _ends(self, closer: int) -> bool:
-        """Whether an object or a list ends after a member; else a comma is read."""
-        byte = self._peek()
-        if byte not in (closer, ord(",")):
-            what = "object key:value pair" if closer == ord("}") else "array element"
-            self._wrong(f"after {what}")
-        self._at += 1
-        return byte == closer
+def _scalar_end(data: bytes, at: int) -> int:
+    byte = data[at] if at < len(data) else -1
+    if byte == ord('"'):
+        return _string_end(data, at)
+    if (word := _LITERALS.get(byte)) is not None:
+        for index, expected in enumerate(word):
+            if data[at + index : at + index + 1] != word[index : index + 1]:
+                where = f"in literal {word.decode()} (expecting '{chr(expected)}')"
+                raise _wrong(data, at + index, where)
+        return at + len(word)
+    match = _NUMBER.match(data, at)
+    if match is None or not match[0][:1] or match[0][:1] in b".eE":
+        raise _wrong(data, at, "looking for beginning of value")
+    if match["whole"] is None:
+        raise _wrong(data, at + 1, "in numeric literal")
+    if match[2] == b".":
+        raise _wrong(data, match.end(2), "after decimal point in numeric literal")
+    if match[3] is not None and not match[3][-1:].isdigit():
+        raise _wrong(data, match.end(), "in exponent of numeric literal")
+    return match.end()
 
-    def _begin_member(self, closer: int) -> None:
-        """Read the key of an object's member, and the colon."""
-        if closer != ord("}"):
-            return
-        if self._peek() != ord('"'):
-            self._wrong(_KEY)
-        self._string()
-        if self._peek() != ord(":"):
-            self._wrong("after object key")
-        self._at += 1
 
-    def _string(self) -> None:
-        self._skip(_IN_STRING, 1)
-        byte = self._byte()
-        if byte == ord('"'):
-            self._at += 1
-            return
-        if byte == ord("\\"):
-            hexadecimal = _JSON_HEX.match(self._data, self._at)
-            self._at = hexadecimal.end() if hexadecimal else self._at + 1
-            self._byte()
-            what = "\\u hexadecimal character escape" if hexadecimal else "string escape code"
-            self._wrong(f"in {what}")
-        self._wrong("in string literal")
+def _string_end(data: bytes, at: int) -> int:
+    match = _STRING.match(data, at)
+    assert match is not None
+    if match["escape"] is not None:
+        is_hexadecimal = match["hex"] is not None
+        what = "\\u hexadecimal character escape" if is_hexadecimal else "string escape code"
+        raise _wrong(data, match.end(), f"in {what}")
+    if data[match.end() : match.end() + 1] != b'"':
+        raise _wrong(data, match.end(), "in string literal")
+    return match.end() + 1
 
-    def _number(self) -> None:
-        match = self._skip(_NUMBER)
-        number, fraction, exponent = match[0], match[1], match[2]
-        if number == b"-" or number[:2] in (b"-.", b"-e", b"-E"):
-            self._at = match.start() + 1
-            self._byte()
-            self._wrong("in numeric literal")
-        if fraction == b".":
-            self._at = match.start(1) + 1
-            self._byte()
-            self._wrong("after decimal point in numeric literal")
-        if exponent is not None and not exponent[-1:].isdigit():
-            self._byte()
-            self._wrong("in exponent of numeric literal")
 
-    def _literal(self, word: bytes) -> None:
-        for index in range(1, len(word)):
-            self._at += 1
-            if self._byte() != word[index]:
-                self._wrong(f"in literal {word.decode()} (expecting '{chr(word[index])}')")
-        self._at += 1
-
-    def _skip(self, pattern: re.Pattern[bytes], offset: int = 0) -> re.Match[bytes]:
-        match = pattern.match(self._data, self._at + offset)
-        assert match is not None
-        self._at = match.end()
-        return match
-
-    def _peek(self) -> int:
-        """The next byte that is no blank."""
-        self._skip(_SPACE)
-        return self._byte()
-
-    def _byte(self) -> int:
-        if self._at >= len(self._data):
-            raise _NotJSONError(_END)
-        return self._data[self._at]
-
-    def _wrong(self, where: str) -> NoReturn:
-        # Go takes the byte for a character of its own.
-        character = chr(self._data[self._at])
-        shown = {"'": "\\'", '"': '"'}.get(character) or quoted(character)[1:-1]
-        raise _NotJSONError(f"invalid character '{shown}' {where}")
+def _wrong(data: bytes, at: int, where: str) -> _NotJSONError:
+    if at >= len(data):
+        return _NotJSONError("unexpected end of JSON input")
+    # Go takes the byte for a character of its own.
+    character = chr(data[at])
+    shown = {"'": "\\'", '"': '"'}.get(character) or quoted(character)[1:-1]
+    return _NotJSONError(f"invalid character '{shown}' {where}")
 
 
 # Instants as the API writes them, and Go's zero time.

@@ -109,6 +109,13 @@ def wrapped(value: int) -> int:
     return (value + 2**63) % 2**64 - 2**63
 
 
+def quotient(dividend: int, divisor: int) -> int:
+    """``dividend / divisor`` of int64, rounded towards zero."""
+    low = wrapped(dividend)
+    whole = abs(low) // abs(divisor)
+    return wrapped(whole if (low < 0) == (divisor < 0) else -whole)
+
+
 def int32(value: int) -> int:
     """The low 32 bits, as a signed integer: the kubelet cuts exponents so."""
     return (value + 2**31) % 2**32 - 2**31

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from itertools import chain
-from typing import Final
+from typing import Final, TypeVar
 
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
 from kubeledger.model.errors import BadInputError
@@ -17,6 +17,8 @@ NATIVE_DOMAIN: Final = "kubernetes.io/"
 QUOTA_REQUESTS: Final = "requests."
 UID: Final = r"(?:[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})"
 """Of a pod, in a text: the API server's, also as systemd's units have it; a static pod's hash."""
+
+V = TypeVar("V")
 
 _NAME = re.compile(r"(?:[A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]", re.ASCII)
 _LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
@@ -165,70 +167,83 @@ class NotPlainError(Exception):
     """An amount is no integer in its unit, or a very large one."""
 
 
-class Amounts(dict[Amount, int]):
-    """Quantity as written -> amount; made when first asked for, forgotten when too many."""
+class Remembered(dict[Amount, V]):
+    """Quantity as written -> what is made of it; made when first asked for.
 
-    __slots__ = ("_milli", "_whole_only")
+    Too many are forgotten.
+    """
 
-    def __init__(self, *, milli: bool, whole_only: bool) -> None:
-        """Millicores or units; those that must be rounded are given or refused."""
+    __slots__ = ("_make",)
+
+    def __init__(self, make: Callable[[Amount], V]) -> None:
         super().__init__()
-        self._milli = milli
-        self._whole_only = whole_only
+        self._make = make
 
-    def __missing__(self, written: Amount) -> int:
-        """Work out an amount.
+    def __missing__(self, written: Amount) -> V:
+        """Make it.
 
         Raises:
-            NotPlainError: it is not plain and only plain ones are given.
-            BadInputError: the text is not a quantity.
+            BadInputError: the text is not a quantity; and what its maker raises.
         """
-        quantity = _quantity_of(written)
-        amount = quantity.milli_value() if self._milli else quantity.value()
-        if self._whole_only:
-            back = Quantity.of_milli(amount) if self._milli else Quantity.of(amount)
-            if abs(amount) > _PLAIN_MAX or back != quantity:
-                raise NotPlainError
+        made = self._make(written)
         if len(self) >= _REMEMBERED_MAX:
             self.clear()
-        self[written] = amount
-        return amount
+        self[written] = made
+        return made
 
 
-class Nanos(dict[Amount, int]):
-    """What is asked for as written -> billionths, exact for all of it."""
-
-    __slots__ = ()
-
-    def __missing__(self, written: Amount) -> int:
-        """Work out an amount."""
-        _asked(written)
-        amount = nanos_of(written)
-        if len(self) >= _REMEMBERED_MAX:
-            self.clear()
-        self[written] = amount
-        return amount
-
-
-AmountTable = Amounts | Nanos
+AmountTable = Remembered[int]
 """What the totals of a pod are worked out with."""
 
-NANOS: Final = Nanos()
 
-_WHOLE_MILLI: Final = Amounts(milli=True, whole_only=True)
-_WHOLE_UNITS: Final = Amounts(milli=False, whole_only=True)
-_ROUNDED_MILLI: Final = Amounts(milli=True, whole_only=False)
-_ROUNDED_UNITS: Final = Amounts(milli=False, whole_only=False)
+def _asked_nanos(written: Amount) -> int:
+    _asked(written)
+    return nanos_of(written)
+
+
+def _milli(written: Amount) -> int:
+    return _quantity_of(written).milli_value()
+
+
+def _units(written: Amount) -> int:
+    return _quantity_of(written).value()
+
+
+def _whole(amount: Callable[[Amount], int], back: Callable[[int], Quantity]) -> AmountTable:
+    """Amounts that need no rounding; others raise ``NotPlainError``."""
+
+    def whole(written: Amount) -> int:
+        found = amount(written)
+        if abs(found) > _PLAIN_MAX or back(found) != _quantity_of(written):
+            raise NotPlainError
+        return found
+
+    return Remembered(whole)
+
+
+NANOS: Final[AmountTable] = Remembered(_asked_nanos)
+"""What is asked for as written -> billionths, exact for all of it."""
+
+
+def nanos_in(amounts: ResourceList | None, resource: str) -> int:
+    """What is asked for of a resource; 0 where nothing is."""
+    return NANOS[amounts[resource]] if amounts and resource in amounts else 0
+
+
+_WHOLE_MILLI: Final = _whole(_milli, Quantity.of_milli)
+_WHOLE_UNITS: Final = _whole(_units, Quantity.of)
+_ROUNDED_MILLI: Final = Remembered(_milli)
+_ROUNDED_UNITS: Final = Remembered(_units)
 
 _valid: Final[set[Amount]] = set()
 
 
-def whole_amounts(resource: str) -> Amounts:
+def whole_amounts(resource: str) -> AmountTable:
     """Exact amounts of a resource; what is not plain raises ``NotPlainError``."""
     return _WHOLE_MILLI if resource == CPU else _WHOLE_UNITS
 
 
-def rounded_amounts(resource: str) -> Amounts:
+def rounded_amounts(resource: str) -> AmountTable:
     """Amounts of a resource, each rounded up by itself."""
     return _ROUNDED_MILLI if resource == CPU else _ROUNDED_UNITS
 

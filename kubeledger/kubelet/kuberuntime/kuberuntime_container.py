@@ -20,7 +20,6 @@ from kubeledger.kubelet.kuberuntime.objects import (
     UNKNOWN_STATE,
     Container,
     ContainerStatus,
-    ContainerToKill,
     Sync,
     has_any_regular_container_created,
     should_container_be_restarted,
@@ -62,12 +61,11 @@ def initialize(sync: Sync) -> bool:
         return True
     if index is None:
         return False
-    container = (sync.pod.spec.init_containers or ())[index]
     if failed is not None and sync.restart_policy == NEVER:
         _give_up(sync)
         return False
     if failed is not None and failed.state == UNKNOWN:
-        _kill_unknown(sync, container, failed)
+        _kill_unknown(sync, failed)
     actions.init_containers_to_start.append(index)
     return False
 
@@ -166,7 +164,7 @@ def _visit(sync: Sync, walk: _Walk, index: int, status: ContainerStatus, *, side
     if not sidecar and not _runs_again(sync, container, status):
         return False
     if status.state == UNKNOWN:
-        _kill_unknown(sync, container, status)
+        _kill_unknown(sync, status)
     starts.append(index)
     return True
 
@@ -189,9 +187,7 @@ def _visit_running_sidecar(sync: Sync, walk: _Walk, index: int, status: Containe
         definition_changed=not status.hash_matches,
     )
     if kill is not None:
-        actions.containers_to_kill[status.id] = ContainerToKill(
-            container.name, kill.reason, kill.message
-        )
+        sync.kill(status, kill.reason, kill.message)
         actions.init_containers_to_start.append(index)
     elif started and (container.liveness_probe is None or liveness is not None):
         compute_pod_resize_action(sync, index, container, status, init=True)
@@ -236,12 +232,9 @@ def _give_up(sync: Sync) -> None:
     sync.actions.init_containers_to_start = []
 
 
-def _kill_unknown(sync: Sync, container: Container, status: ContainerStatus) -> None:
-    sync.actions.containers_to_kill[status.id] = ContainerToKill(
-        container.name,
-        UNKNOWN_STATE,
-        f'Init container is in "{status.state}" state, try killing it before restart',
-    )
+def _kill_unknown(sync: Sync, status: ContainerStatus) -> None:
+    message = f'Init container is in "{status.state}" state, try killing it before restart'
+    sync.kill(status, UNKNOWN_STATE, message)
 
 
 def _is_failed(status: ContainerStatus, facts: KuberuntimeFacts) -> bool:

@@ -27,7 +27,6 @@ from kubeledger.kubelet.kuberuntime.objects import (
     UNKNOWN_STATE,
     Container,
     ContainerStatus,
-    ContainerToKill,
     Pod,
     PodActions,
     PodStatus,
@@ -303,11 +302,8 @@ def _start(sync: Sync, index: int, container: Container, status: ContainerStatus
         return
     actions.containers_to_start.append(index)
     if status is not None and status.state == UNKNOWN:
-        actions.containers_to_kill[status.id] = ContainerToKill(
-            status.name,
-            UNKNOWN_STATE,
-            f'Container is in "{status.state}" state, try killing it before restart',
-        )
+        message = f'Container is in "{status.state}" state, try killing it before restart'
+        sync.kill(status, UNKNOWN_STATE, message)
 
 
 def _killed(sync: Sync, index: int, container: Container, status: ContainerStatus) -> bool:
@@ -323,9 +319,7 @@ def _killed(sync: Sync, index: int, container: Container, status: ContainerStatu
     )
     if kill is None:
         return False
-    sync.actions.containers_to_kill[status.id] = ContainerToKill(
-        status.name, kill.reason, kill.message
-    )
+    sync.kill(status, kill.reason, kill.message)
     if kill.restart:
         sync.actions.containers_to_start.append(index)
     return True

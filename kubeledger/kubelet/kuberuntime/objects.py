@@ -212,6 +212,10 @@ class Sync(msgspec.Struct, kw_only=True):
     def restart_policy(self) -> str:
         return self.pod.spec.restart_policy or ""
 
+    def kill(self, status: ContainerStatus, reason: str, message: str) -> None:
+        """Kill a container."""
+        self.actions.containers_to_kill[status.id] = ContainerToKill(status.name, reason, message)
+
 
 # What a container's state and its probes' results say: has it run, is it started, or killed?
 

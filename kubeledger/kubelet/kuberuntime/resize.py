@@ -11,7 +11,6 @@ from kubeledger.kubelet.kube.resources import ResourceList
 from kubeledger.kubelet.kuberuntime.objects import (
     Container,
     ContainerStatus,
-    ContainerToKill,
     Pod,
     Sync,
 )
@@ -74,9 +73,7 @@ def compute_pod_resize_action(
     cpu = _first_change(desired[2:], current[2:])
     for name, change in ((_MEMORY, memory), (_CPU, cpu)):
         if change and _restarts(container, name):
-            actions.containers_to_kill[status.id] = ContainerToKill(
-                status.name, "", f"Container {container.name} resize requires restart"
-            )
+            sync.kill(status, "", f"Container {container.name} resize requires restart")
             starts = actions.init_containers_to_start if init else actions.containers_to_start
             starts.append(index)
             return False

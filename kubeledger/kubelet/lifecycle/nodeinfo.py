@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from kubeledger.kubelet.kube.gotexts import atoi
 from kubeledger.kubelet.kube.pod import (
     Node,
     NodeSelector,
@@ -53,7 +54,6 @@ _IN: Final = "In"
 _NOT_IN: Final = "NotIn"
 _GREATER: Final = "Gt"
 _NODE_NAME: Final = "metadata.name"
-_INT64: Final = range(-(2**63), 2**63)
 
 
 def matches_node(spec: PodSpec, labels: Mapping[str, str], node_name: str) -> bool:
@@ -133,11 +133,10 @@ def _matches_field(requirement: NodeSelectorRequirement, node_name: str) -> bool
 
 
 def _integer(text: str) -> int | None:
-    """As Go's ``strconv.ParseInt(text, 10, 64)``."""
-    digits = text[1:] if text[:1] in ("+", "-") else text
-    if not digits.isascii() or not digits.isdigit() or len(digits) > 100:
+    try:
+        return atoi(text)
+    except ValueError:
         return None
-    return int(text) if int(text) in _INT64 else None
 
 
 class NodeInfo:

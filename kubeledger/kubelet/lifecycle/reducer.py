@@ -6,9 +6,9 @@ the pod went (an event, a death, an end) changes a pod that is there, and nothin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
+from kubeledger.kubelet.kube.reducing import Handlers
 from kubeledger.kubelet.lifecycle.state import (
     TERMINAL_PHASES,
     ContainerState,
@@ -39,7 +39,6 @@ from kubeledger.model.bodies.lifecycle import (
     RestartBackedOff,
 )
 from kubeledger.model.bodies.node import PodStageFailed
-from kubeledger.model.record import Body
 
 _FIRST_BACK_OFF_S = 10
 """No kubelet waits longer after the first restart."""
@@ -331,7 +330,7 @@ def _reason_reported(state: LifecycleState, ts_ns: int, body: KubernetesEvent) -
         pod.reasons[body.reason] = pod.reasons.get(body.reason, 0) + body.count
 
 
-HANDLERS: Mapping[type[Body], Callable[[LifecycleState, int, Any], None]] = {
+HANDLERS: Handlers[LifecycleState] = {
     ContainerDied: _container_died,
     ContainerKilled: _container_killed,
     ContainerRestarted: _container_restarted,

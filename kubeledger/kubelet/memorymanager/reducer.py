@@ -6,11 +6,9 @@ gives and takes no memory here, but it shows what a container has of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
 import msgspec
 
+from kubeledger.kubelet.kube.reducing import Handlers, as_told, let_go
 from kubeledger.kubelet.kube.resources import pod_key
 from kubeledger.model.bodies.resourcemanagers import (
     MemoryAllocated,
@@ -20,7 +18,6 @@ from kubeledger.model.bodies.resourcemanagers import (
     MemoryReleased,
     NUMANodeMemory,
 )
-from kubeledger.model.record import Body
 
 
 class HeldMemory(msgspec.Struct, kw_only=True):
@@ -65,16 +62,13 @@ def _started(state: MemoryManagerState, ts_ns: int, body: MemoryManagerStarted) 
 def _allocated(state: MemoryManagerState, ts_ns: int, body: MemoryAllocated) -> None:
     key = pod_key(body.pod_uid, body.namespace, body.pod)
     if key is not None:
-        state.pods.setdefault(key, {})[body.container] = HeldMemory(
-            namespace=body.namespace, pod=body.pod, blocks=body.blocks, since_ts_ns=ts_ns
+        state.pods.setdefault(key, {})[body.container] = as_told(
+            HeldMemory, body, since_ts_ns=ts_ns
         )
 
 
 def _released(state: MemoryManagerState, ts_ns: int, body: MemoryReleased) -> None:
-    containers = state.pods.get(body.pod_uid, {})
-    containers.pop(body.container, None)
-    if not containers:
-        state.pods.pop(body.pod_uid, None)
+    let_go(state.pods, body.pod_uid, body.container)
 
 
 def _state_read(state: MemoryManagerState, ts_ns: int, body: MemoryManagerStateRead) -> None:
@@ -91,7 +85,7 @@ def _state_read(state: MemoryManagerState, ts_ns: int, body: MemoryManagerStateR
                 held.blocks = blocks
 
 
-HANDLERS: Mapping[type[Body], Callable[[MemoryManagerState, int, Any], None]] = {
+HANDLERS: Handlers[MemoryManagerState] = {
     MemoryAllocated: _allocated,
     MemoryManagerStarted: _started,
     MemoryManagerStateRead: _state_read,

@@ -6,14 +6,11 @@ be down (:func:`pod_ended`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
 import msgspec
 
+from kubeledger.kubelet.kube.reducing import Handlers, as_told
 from kubeledger.kubelet.kube.resources import name_key, pod_key
 from kubeledger.model.bodies.eviction import InsufficientResource, PodPreempted, PreemptionFailed
-from kubeledger.model.record import Body
 
 
 class VictimState(msgspec.Struct, kw_only=True):
@@ -73,13 +70,12 @@ def _pod_preempted(state: PreemptionState, ts_ns: int, body: PodPreempted) -> No
     key = pod_key(body.victim_uid, body.victim_namespace, body.victim_pod)
     if key is None:
         return
-    state.victims[key] = VictimState(
+    state.victims[key] = as_told(
+        VictimState,
+        body,
         namespace=body.victim_namespace,
         pod=body.victim_pod,
         preemptor=pod_key(None, body.preemptor_namespace, body.preemptor_pod),
-        preemptor_uid=body.preemptor_uid,
-        insufficient=body.insufficient,
-        evicted=body.evicted,
         awaiting=body.evicted is not False,
         since_ts_ns=ts_ns,
     )
@@ -87,16 +83,11 @@ def _pod_preempted(state: PreemptionState, ts_ns: int, body: PodPreempted) -> No
 
 def _preemption_failed(state: PreemptionState, ts_ns: int, body: PreemptionFailed) -> None:
     state.failed += 1
-    state.last_failure = PreemptionFailureState(
-        ts_ns=ts_ns,
-        preemptor=name_key(body.preemptor_namespace, body.preemptor_pod),
-        preemptor_uid=body.preemptor_uid,
-        insufficient=body.insufficient,
-        error=body.error,
-    )
+    preemptor = name_key(body.preemptor_namespace, body.preemptor_pod)
+    state.last_failure = as_told(PreemptionFailureState, body, ts_ns=ts_ns, preemptor=preemptor)
 
 
-HANDLERS: Mapping[type[Body], Callable[[PreemptionState, int, Any], None]] = {
+HANDLERS: Handlers[PreemptionState] = {
     PodPreempted: _pod_preempted,
     PreemptionFailed: _preemption_failed,
 }

@@ -8,13 +8,12 @@ executing a command, other than its exit code and its timeout, is an error.
 from __future__ import annotations
 
 import errno
-import re
 from collections.abc import Sequence
 from typing import Final, Literal
 
 import msgspec
 
-from kubeledger.kubelet.kube.gotexts import quoted
+from kubeledger.kubelet.kube.gotexts import atoi, quoted
 from kubeledger.kubelet.kube.urls import host_port
 from kubeledger.kubelet.prober.objects import FAILURE, SUCCESS, Result
 from kubeledger.kubelet.profile.prober import ProberFacts
@@ -96,8 +95,6 @@ def _errno_text(code: int) -> str:
 Handler = Literal["exec", "http", "tcp", "grpc"]
 
 _PORT_MAX: Final = 65535
-_INT_MAX: Final = 2**63 - 1
-_NUMBER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 OUTPUT_BYTES_MAX: Final = 10 * 1024
 """Output of a command and body of a reply are cut here."""
 
@@ -239,21 +236,12 @@ def resolve_container_port(
     if isinstance(port, str):
         named = next((p.container_port for p in ports or () if p.name == port), None)
         if named is None:
-            fault = _fault_of_number(port)
-            if fault:
-                return Execution("error", f'strconv.Atoi: parsing "{port}": {fault}')
-            named = int(port)
+            try:
+                named = atoi(port)
+            except ValueError as error:
+                return Execution("error", str(error))
         port = named
     return port if 0 < port <= _PORT_MAX else Execution("error", f"invalid port number: {port}")
-
-
-def _fault_of_number(text: str) -> str:
-    if not _NUMBER.fullmatch(text):
-        return "invalid syntax"
-    digits = text.lstrip("+-").lstrip("0")
-    if len(digits) > len(str(_INT_MAX)) or not -_INT_MAX - 1 <= int(text) <= _INT_MAX:
-        return "value out of range"
-    return ""
 
 
 class MissingAttemptError(BadInputError):

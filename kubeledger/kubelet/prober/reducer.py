@@ -7,11 +7,11 @@ kubelet does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
+from kubeledger.kubelet.kube.reducing import Handlers
 from kubeledger.kubelet.kube.resources import pod_key
 from kubeledger.model.bodies.prober import (
     ProbeCountersRead,
@@ -22,7 +22,6 @@ from kubeledger.model.bodies.prober import (
     ProbeType,
     TickResult,
 )
-from kubeledger.model.record import Body
 
 INITIAL_RESULT: Final[dict[ProbeType, ProbeResult]] = {
     "liveness": "success",
@@ -159,7 +158,7 @@ def _probe_counters_read(state: ProberState, ts_ns: int, body: ProbeCountersRead
     )
 
 
-HANDLERS: Mapping[type[Body], Callable[[ProberState, int, Any], None]] = {
+HANDLERS: Handlers[ProberState] = {
     ProbeCountersRead: _probe_counters_read,
     ProbeExecuted: _probe_executed,
     ProbeTicksFolded: _ticks_folded,

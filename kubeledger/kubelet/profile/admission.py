@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kubeledger.kubelet.profile.facts import fact
+from kubeledger.kubelet.profile.facts import fact, proven
 
 
 class AdmissionFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,12 +26,11 @@ class AdmissionFacts(msgspec.Struct, frozen=True, kw_only=True):
         since=33,
         source="lifecycle/predicate.go rejectPodAdmissionBasedOnSupplementalGroupsPolicy",
     )
-    sidecars_forbidden: bool = fact(
+    sidecars_forbidden: bool = proven(
         "The SidecarContainers gate exists and is off: pods with sidecars are rejected.",
         since=28,
         until=29,
         source="lifecycle/predicate.go Admit, features SidecarContainers",
-        proof="conformance",
     )
     init_containers_drop_missing_resources: bool = fact(
         "Extended resources that the node does not list are dropped from the requests of init "
@@ -52,17 +51,15 @@ class AdmissionFacts(msgspec.Struct, frozen=True, kw_only=True):
         source="noderesources/fit.go computePodResourceRequest, framework/types.go "
         "calculateResource: v1.26.7 and v1.27.0 differ",
     )
-    requests_count_sidecars: bool = fact(
+    requests_count_sidecars: bool = proven(
         "Sidecars count with all that runs beside them; before, they were unknown.",
         since=28,
         source="pkg/api/v1/resource/helpers.go PodRequests: v1.27.0 and v1.28.0 differ",
-        proof="conformance",
     )
-    pod_level_resources: bool = fact(
+    pod_level_resources: bool = proven(
         "Requests of the pod as a whole stand in for those of its containers.",
         since=34,
         source="features PodLevelResources (on), component-helpers resource PodRequests",
-        proof="conformance",
     )
     resized_requests_count: bool = fact(
         "A running pod counts with the most of its spec, allocation and actual resources.",
@@ -85,12 +82,11 @@ class AdmissionFacts(msgspec.Struct, frozen=True, kw_only=True):
         since=26,
         source="noderesources/fit.go fitsRequest, PR 111544",
     )
-    zero_requests_fit: bool = fact(
+    zero_requests_fit: bool = proven(
         "A pod that requests no cpu, memory or ephemeral storage fits a node that has too little "
         "already.",
         since=28,
         source="noderesources/fit.go fitsRequest, PR 116408",
-        proof="conformance",
     )
     sidecar_host_ports: bool = fact(
         "Host ports of sidecars are taken into account.",
@@ -103,18 +99,16 @@ class AdmissionFacts(msgspec.Struct, frozen=True, kw_only=True):
         since=24,
         source="lifecycle/predicate.go generalFilter",
     )
-    predicate_reason_in_message: bool = fact(
+    predicate_reason_in_message: bool = proven(
         "The message of a failed predicate gives the reason.",
         since=31,
         source="lifecycle/predicate.go PredicateFailureError.Error, PR 125498",
-        proof="conformance",
     )
-    victims_counted_with_sidecars: bool = fact(
+    victims_counted_with_sidecars: bool = proven(
         "What a victim would free includes its sidecars, or is what it asks for as a whole; "
         "before, a sidecar counted as an init container.",
         since=34,
         source="pkg/api/v1/resource/helpers.go GetResourceRequestQuantity",
-        proof="conformance",
     )
     kill_error_ends_wait: bool = fact(
         "An error of the runtime while a victim is killed ends the wait for it; later, the pod "
@@ -199,18 +193,16 @@ class AllocationFacts(msgspec.Struct, frozen=True, kw_only=True):
         since=35,
         source="kubelet.go recordPodLevelResourceResizeOperations: v1.34.9 and v1.35.6 differ",
     )
-    resize_is_an_admission: bool = fact(
+    resize_is_an_admission: bool = proven(
         "Admit handlers judge a resize. Capacity is no longer looked at: a resize larger than the "
         "node is deferred, and tried for ever; before, it was infeasible. The event begins with "
         "the handler's reason.",
         since=36,
         source="allocation/handlers.go podResizesAdmitHandler; v1.35.6 allocation_manager.go "
         "canResizePod",
-        proof="conformance",
     )
-    retried_when_pods_end: bool = fact(
+    retried_when_pods_end: bool = proven(
         "A pod that comes to its end lets pending resizes be tried again.",
         since=36,
         source="kubelet.go HandlePodReconcile: v1.35.6 and v1.36.2 differ",
-        proof="conformance",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kubeledger.kubelet.profile.facts import fact
+from kubeledger.kubelet.profile.facts import fact, proven
 
 
 class CgroupFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -15,26 +15,23 @@ class CgroupFacts(msgspec.Struct, frozen=True, kw_only=True):
         since=29,
         source="pkg/apis/core/v1/helper/qos/qos.go GetPodQOS",
     )
-    pod_level_resources: bool = fact(
+    pod_level_resources: bool = proven(
         "spec.resources of a pod counts: for its class, cgroup values, container limits and OOM "
         "scores (gate PodLevelResources, in the code since 1.32).",
         since=34,
         source="pkg/features/kube_features.go PodLevelResources",
-        proof="conformance",
     )
-    sidecars_run_alongside: bool = fact(
+    sidecars_run_alongside: bool = proven(
         "Restartable init containers add to the containers and to the init containers after them, "
         "whatever the gate SidecarContainers says.",
         since=28,
         source="pkg/api/v1/resource/helpers.go PodRequests, PodLimits",
-        proof="conformance",
     )
-    pod_config_visits_init_containers: bool = fact(
+    pod_config_visits_init_containers: bool = proven(
         "An init container without a limit leaves the pod's cgroup without one, and its huge "
         "pages count for the pod.",
         since=23,
         source="pkg/kubelet/cm/helpers_linux.go ResourceConfigForPod",
-        proof="conformance",
     )
     huge_pages_from_pod_requests: bool = fact(
         "Huge page limits of a pod come from its requests as a whole, overhead included.",
@@ -46,11 +43,10 @@ class CgroupFacts(msgspec.Struct, frozen=True, kw_only=True):
         since=24,
         source="pkg/kubelet/kuberuntime/kuberuntime_container_linux.go calculateLinuxResources",
     )
-    limit_is_share_only_without_request: bool = fact(
+    limit_is_share_only_without_request: bool = proven(
         "The CPU limit stands in for a request that is absent; for one of 0 no longer.",
         since=26,
         source="pkg/kubelet/kuberuntime/kuberuntime_container_linux.go calculateLinuxResources",
-        proof="conformance",
     )
     oom_score_of_guaranteed_997: bool = fact(
         "Protected containers have the OOM score adjustment -997 (before: -998), and Burstable "
@@ -58,12 +54,11 @@ class CgroupFacts(msgspec.Struct, frozen=True, kw_only=True):
         since=20,
         source="pkg/kubelet/qos/policy.go guaranteedOOMScoreAdj",
     )
-    oom_only_node_critical_protected: bool = fact(
+    oom_only_node_critical_protected: bool = proven(
         "Only pods of the class system-node-critical are protected from the OOM killer by "
         "priority; before, all critical, static and mirror pods were.",
         since=22,
         source="pkg/kubelet/qos/policy.go GetContainerOOMScoreAdjust",
-        proof="conformance",
     )
     oom_sidecar_outlives_containers: bool = fact(
         "A sidecar's OOM score adjustment is at most that of the container with the smallest "
@@ -71,55 +66,48 @@ class CgroupFacts(msgspec.Struct, frozen=True, kw_only=True):
         since=32,
         source="pkg/kubelet/qos/policy.go GetContainerOOMScoreAdjust",
     )
-    oom_kills_all_processes: bool = fact(
+    oom_kills_all_processes: bool = proven(
         "With cgroup v2 the kernel is asked to kill all processes of a container at once "
         "(memory.oom.group).",
         since=28,
         source="pkg/kubelet/kuberuntime/kuberuntime_container_linux.go calculateLinuxResources",
-        proof="conformance",
     )
-    oom_kill_scope_configurable: bool = fact(
+    oom_kill_scope_configurable: bool = proven(
         "singleProcessOOMKill decides about memory.oom.group; the kubelet sets it to false with "
         "cgroup v2, and where it is not set, the file is not written.",
         since=32,
         source="pkg/kubelet/kuberuntime/kuberuntime_container_linux.go calculateLinuxResources",
-        proof="conformance",
     )
-    swap_file_written: bool = fact(
+    swap_file_written: bool = proven(
         "Swap is limited through memory.swap.max, in proportion to the memory request of "
         "Burstable containers (LimitedSwap).",
         since=28,
         source="pkg/kubelet/kuberuntime/kuberuntime_container_linux.go ConfigureLimitedSwap",
-        proof="conformance",
     )
-    swap_unlimited_unless_limited: bool = fact(
+    swap_unlimited_unless_limited: bool = proven(
         "Any swap behaviour but LimitedSwap is unlimited swap; later it is none.",
         since=28,
         until=30,
         source="pkg/kubelet/kuberuntime/kuberuntime_container_linux.go ConfigureUnlimitedSwap",
-        proof="conformance",
     )
-    swap_never_for_critical_pods: bool = fact(
+    swap_never_for_critical_pods: bool = proven(
         "Critical pods get no swap.",
         since=31,
         source="pkg/kubelet/kuberuntime/kuberuntime_container_linux.go "
         "configureContainerSwapResources",
-        proof="conformance",
     )
-    memory_qos: bool = fact(
+    memory_qos: bool = proven(
         "With the gate MemoryQoS requests protect memory and memory.high throttles.",
         since=22,
         source="pkg/kubelet/kuberuntime/kuberuntime_container_linux.go "
         "generateLinuxContainerResources",
-        proof="conformance",
     )
-    memory_high_above_request: bool = fact(
+    memory_high_above_request: bool = proven(
         "memory.high is a fraction of the way from request to limit, in whole pages; before, it "
         "was a fraction of the limit.",
         since=27,
         source="pkg/kubelet/kuberuntime/kuberuntime_container_linux.go "
         "generateLinuxContainerResources",
-        proof="conformance",
     )
     memory_qos_gate_on: bool = fact(
         "The gate MemoryQoS is on, and memoryThrottlingFactor unset: nothing throttles.",
@@ -133,12 +121,11 @@ class CgroupFacts(msgspec.Struct, frozen=True, kw_only=True):
         source="pkg/kubelet/kuberuntime/kuberuntime_container_linux.go "
         "generateLinuxContainerResources, PR 138139",
     )
-    memory_reservation_tiers: bool = fact(
+    memory_reservation_tiers: bool = proven(
         "Memory is protected only by the policy TieredReservation: memory.min for Guaranteed, "
         "memory.low for Burstable.",
         since=36,
         source="pkg/kubelet/cm/helpers_linux.go ResourceConfigForPod",
-        proof="conformance",
     )
     exclusive_cpus_unlimited: bool = fact(
         "A container with CPUs of its own has the quota -1, and so has its pod.",
@@ -161,11 +148,10 @@ class CgroupFacts(msgspec.Struct, frozen=True, kw_only=True):
         source="libcontainer fs/hugetlb.go, fs2/hugetlb.go: in v1.31.0, not in v1.28.0-alpha.2 "
         "(PR 121739)",
     )
-    qos_update_names_root: bool = fact(
+    qos_update_names_root: bool = proven(
         "The update of the QoS cgroups writes the root, kubepods, too.",
         since=22,
         source="pkg/kubelet/cm/qos_container_manager_linux.go UpdateCgroups",
-        proof="conformance",
     )
     qos_memory_counts_pod_level: bool = fact(
         "Memory requests of spec.resources count for the QoS memory reserve even while the gate "

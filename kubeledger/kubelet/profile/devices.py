@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import msgspec
 
-from kubeledger.kubelet.profile.facts import fact
+from kubeledger.kubelet.profile.facts import fact, proven
 
 
 class DeviceFacts(msgspec.Struct, frozen=True, kw_only=True):
     """``profile.devices``: what a kubelet version does in this subsystem."""
 
-    restartable_init_keeps_devices: bool = fact(
+    restartable_init_keeps_devices: bool = proven(
         "Devices of a restartable init container leave the reuse set: it keeps them.",
         since=29,
         source="manager.go Allocate, PR 120461",
-        proof="conformance",
         recorded=True,
     )
     claimed_resources_skipped: bool = fact(
@@ -30,36 +29,32 @@ class DeviceFacts(msgspec.Struct, frozen=True, kw_only=True):
         source="manager.go devicesToAllocate isContainerAlreadyRunning: v1.27.0 and v1.28.0 "
         "differ, PR 118635",
     )
-    health_checked_first: bool = fact(
+    health_checked_first: bool = proven(
         "Registration and health are checked before the number of devices still needed.",
         since=28,
         backports={25: 10, 26: 5, 27: 2},
         source="manager.go devicesToAllocate, PR 116376",
-        proof="conformance",
     )
-    affinity_nodes_first: bool = fact(
+    affinity_nodes_first: bool = proven(
         "A device with several NUMA nodes is aligned if any of them is in the affinity; before, "
         "its class was that of whichever node came first in an arbitrary order.",
         since=22,
         source="manager.go filterByAffinity, PR 101893",
-        proof="conformance",
     )
-    topology_needs_a_node: bool = fact(
+    topology_needs_a_node: bool = proven(
         "A resource has topology when a device names a NUMA node; an empty topology is none.",
         since=26,
         source="topology_hints.go deviceHasTopologyAlignment, PR 112387",
-        proof="conformance",
     )
     recorded_per_numa: bool = fact(
         "Held devices are recorded per NUMA node; before, as one list (read as node 0).",
         since=20,
         source="pod_devices.go insert, checkpoint DevicesPerNUMA",
     )
-    no_topology_is_minus_one: bool = fact(
+    no_topology_is_minus_one: bool = proven(
         "Devices without NUMA nodes are recorded under node -1; before, under node 0.",
         since=23,
         source="manager.go allocateContainerResources, PR 103289",
-        proof="conformance",
     )
     checkpoint_only_after_rpc: bool = fact(
         "The checkpoint is written only if a plugin was asked to allocate; before, always.",
@@ -71,24 +66,22 @@ class DeviceFacts(msgspec.Struct, frozen=True, kw_only=True):
         since=27,
         source="topology_hints.go getPodDeviceRequest, api/v1/resource PodLimits",
     )
-    pod_request_counts_sidecars: bool = fact(
+    pod_request_counts_sidecars: bool = proven(
         "In pod scope restartable init containers count with the app containers.",
         since=28,
         source="api/v1/resource helpers.go PodLimits",
-        proof="conformance",
     )
     hints_in_machine_order: bool = fact(
         "NUMA nodes come as the machine lists them; before, in the random order of a Go map.",
         since=20,
         source="manager.go newManagerImpl",
     )
-    hints_on_device_nodes_only: bool = fact(
+    hints_on_device_nodes_only: bool = proven(
         "Hints are made of NUMA nodes that host devices of the resource, used or not.",
         since=36,
         backports={35: 6},
         source="topology_hints.go deviceNUMANodes, PR 138244 (in the notes of v1.36.0): v1.34.9 "
         "and v1.35.6 differ",
-        proof="conformance",
     )
     end_of_old_stream_ignored: bool = fact(
         "The end of a stream that a newer registration replaced changes nothing; later, it stops "
@@ -137,23 +130,20 @@ class DraFacts(msgspec.Struct, frozen=True, kw_only=True):
         source="k8s.io/kubelet/pkg/apis/dra api.pb.go MarshalToSizedBuffer; since 1.35 "
         "google.golang.org/protobuf",
     )
-    owner_error_names_kinds: bool = fact(
+    owner_error_names_kinds: bool = proven(
         "A claim that was made for another pod was not created for `Pod` (`Pod` is not owner); "
         "before, `pod`.",
         since=36,
         source="k8s.io/dynamic-resource-allocation/resourceclaim IsForPod, by what it says",
-        proof="conformance",
     )
-    container_claims_alone: bool = fact(
+    container_claims_alone: bool = proven(
         "For the devices of a container only the claims that it uses are looked up, in any order, "
         "and an error names the namespace; before, all of the pod's, in their order.",
         since=36,
         source=f"{_MANAGER} GetResources: v1.35.6 and v1.36.2 differ",
-        proof="conformance",
     )
-    extended_resource_claims: bool = fact(
+    extended_resource_claims: bool = proven(
         "The claim that stands for a pod's extended resources is prepared like its others.",
         since=36,
         source=f"{_MANAGER} prepareResources, DRAExtendedResource (on)",
-        proof="conformance",
     )

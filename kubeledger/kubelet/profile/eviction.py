@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kubeledger.kubelet.profile.facts import fact
+from kubeledger.kubelet.profile.facts import fact, proven
 
 _MANAGER = "pkg/kubelet/eviction/eviction_manager.go"
 _HELPERS = "pkg/kubelet/eviction/helpers.go"
@@ -33,11 +33,10 @@ class EvictionFacts(msgspec.Struct, frozen=True, kw_only=True):
         since=31,
         source=f"{_MANAGER} synchronize and pkg/features/kube_features.go of v1.30.1, v1.31.0",
     )
-    containerfs_reclaims: bool = fact(
+    containerfs_reclaims: bool = proven(
         "Pressure on containerfs reclaims as its disk does; before, it evicted pods at once.",
         since=32,
         source=f"{_HELPERS} buildSignalToNodeReclaimFuncs: v1.31.0 and v1.32.0 differ",
-        proof="conformance",
     )
     reclaim_must_reach_minimum: bool = fact(
         "Pods are spared after a reclaim only if evictionMinimumReclaim is there on top of the "
@@ -64,19 +63,17 @@ class EvictionFacts(msgspec.Struct, frozen=True, kw_only=True):
         since=25,
         source=f"{_HELPERS} multiSorter.Sort, sort.Sort of the Go version it was built with",
     )
-    immediate_eviction_grants_a_second: bool = fact(
+    immediate_eviction_grants_a_second: bool = proven(
         "A pod that is evicted at once is given 1 s; before, 0 s, which the pod worker of 1.22 to "
         "1.30 replaces by the pod's own period.",
         since=31,
         source=f"{_MANAGER} immediateEvictionGracePeriodSeconds: v1.30.1 and v1.31.0 differ",
-        proof="conformance",
     )
-    soft_eviction_grace_at_most_the_pods: bool = fact(
+    soft_eviction_grace_at_most_the_pods: bool = proven(
         "A soft eviction gives a pod at most its own grace period (up to 1.34 unless the gate "
         "AllowOverwriteTerminationGracePeriodSeconds is on).",
         since=32,
         source=f"{_MANAGER} synchronize: v1.31.0 and v1.32.0 differ",
-        proof="conformance",
     )
     eviction_message_names_threshold: bool = fact(
         "The message of an eviction names the threshold and what was available, and words the "

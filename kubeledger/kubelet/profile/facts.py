@@ -8,6 +8,7 @@ profile for facts and compare no versions: the tests of the profile name the few
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, Literal, ParamSpec
 
 import msgspec
@@ -129,6 +130,8 @@ def _as_default(make: Callable[P, Fact]) -> Callable[P, Any]:
 
 fact: Final = _as_default(Fact)
 """Declare a field of a subsystem's facts; arguments as of :class:`Fact`."""
+proven: Final = _as_default(partial(Fact, proof="conformance"))
+"""Declare one that decisions of the real kubelet prove."""
 
 
 def declared(facts: type[msgspec.Struct]) -> dict[str, Fact]:

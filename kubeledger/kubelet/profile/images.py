@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kubeledger.kubelet.profile.facts import fact
+from kubeledger.kubelet.profile.facts import fact, proven
 
 _MANAGER = "pkg/kubelet/images/image_gc_manager.go"
 
@@ -12,19 +12,17 @@ _MANAGER = "pkg/kubelet/images/image_gc_manager.go"
 class ImageFacts(msgspec.Struct, frozen=True, kw_only=True):
     """``profile.images``: what a kubelet version does in this subsystem."""
 
-    first_detect_time_zero: bool = fact(
+    first_detect_time_zero: bool = proven(
         "Until a pass of the detect loop has succeeded, the loop passes the zero time, so that "
         "what it detects first is infinitely old and never protected by the minimum age.",
         until=29,
         source=f"{_MANAGER} Start: `initialized` is in v1.28.3 and v1.29.0-alpha.3, gone in "
         "v1.29.0 (kubernetes#119652)",
-        proof="conformance",
     )
-    sandbox_image_in_use: bool = fact(
+    sandbox_image_in_use: bool = proven(
         "The sandbox image of the kubelet's own configuration counts as in use.",
         until=29,
         source=f"{_MANAGER} detectImages: in v1.28.3, gone in v1.29.0-alpha.1 (kubernetes#118544)",
-        proof="conformance",
     )
     image_volumes_in_use: bool = fact(
         "Images mounted as volumes count as in use (gate ImageVolume, on by default).",
@@ -37,12 +35,11 @@ class ImageFacts(msgspec.Struct, frozen=True, kw_only=True):
         since=23,
         source=f"{_MANAGER} freeSpace: not in v1.22.0, in v1.23.0 (KEP-2040)",
     )
-    detects_before_disk_check: bool = fact(
+    detects_before_disk_check: bool = proven(
         "Each garbage collection begins with a detect pass and the list of candidates; before, "
         "they came only when the disk was over the high threshold.",
         since=29,
         source=f"{_MANAGER} GarbageCollect: in v1.29.0-alpha.3, not in v1.28.3",
-        proof="conformance",
     )
     age_pass: bool = fact(
         "Images unused for longer than the policy's maximum age are removed before the disk is "
@@ -56,20 +53,18 @@ class ImageFacts(msgspec.Struct, frozen=True, kw_only=True):
         source=f"{_MANAGER} freeOldImages beganGC: not in v1.29.0, in v1.30.0-alpha.3 "
         "(kubernetes#123343)",
     )
-    shortfall_names_found_bytes: bool = fact(
+    shortfall_names_found_bytes: bool = proven(
         "Too little freed: `Attempted to free %d bytes, but only found %d bytes eligible`; "
         "before: `Wanted to free %d bytes, but freed %d bytes`.",
         since=26,
         until=35,
         source=f"{_MANAGER} GarbageCollect: v1.25.12 and v1.26.0-rc.1 differ (kubernetes#112631)",
-        proof="conformance",
     )
-    shortfall_names_disk_usage: bool = fact(
+    shortfall_names_disk_usage: bool = proven(
         "Too little freed: `Insufficient free disk space on the node's image filesystem`, with "
         "the share and the size of the disk.",
         since=35,
         source=f"{_MANAGER} GarbageCollect: v1.34.1 and v1.35.0 differ (kubernetes#132578)",
-        proof="conformance",
         recorded=True,
     )
     maximum_age_gate_on: bool = fact(
@@ -165,11 +160,10 @@ class ImagePullFacts(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True)
         since=27,
         source=f"{_ENSURE} RecordImageFinishedPulling: v1.26.0 and v1.27.0 differ",
     )
-    pulling_time_finished_if_present: bool = fact(
+    pulling_time_finished_if_present: bool = proven(
         "An image that is there already ends the pulling in the tracker of start-up latency, too.",
         since=35,
         source=f"{_ENSURE}: v1.34.9 and v1.35.6 differ",
-        proof="conformance",
     )
     parallel_pulls_limited: bool = fact(
         "maxParallelImagePulls limits how many images are pulled at once.",
@@ -187,12 +181,11 @@ class ImagePullFacts(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True)
         since=34,
         source=f"{_ENSURE}: v1.33.13 and v1.34.9 differ",
     )
-    credentials_looked_up_late: bool = fact(
+    credentials_looked_up_late: bool = proven(
         "Credentials are looked up when a record has to be compared with them, or for the pull; "
         "before, a pull secret that cannot be read fails also what needs none.",
         since=35,
         source=f"{_ENSURE} makeLookupPullCredentialsFunc: v1.34.9 and v1.35.6 differ",
-        proof="conformance",
     )
     pull_records: bool = fact(
         "The kubelet can keep records of its pulls in image_manager/ and verify with them that a "
@@ -218,19 +211,17 @@ class ImagePullFacts(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True)
         since=34,
         source="pkg/kubelet/images/pullmanager/mem_pullrecords.go: not in v1.33.13, in v1.34.9",
     )
-    pull_records_beta: bool = fact(
+    pull_records_beta: bool = proven(
         "Records are written as kubelet.config.k8s.io/v1beta1, and older ones again at the start; "
         "before, v1alpha1 is the only version that is read.",
         since=35,
         source=f"{_RECORDS} recordsVersionMigration: v1.34.9 and v1.35.6 differ",
-        proof="conformance",
     )
-    pull_records_by_name_as_written: bool = fact(
+    pull_records_by_name_as_written: bool = proven(
         "Records and patterns of images have names as pods write them, without tag and digest. "
         "Before, names of records are complete (docker.io/library/busybox), patterns must be, and "
         "are compared with names with their tag.",
         since=36,
         source="pkg/kubelet/images/pullmanager/image_pull_policies.go trimImageTagDigest: v1.35.6 "
         "and v1.36.2 differ",
-        proof="conformance",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kubeledger.kubelet.profile.facts import fact
+from kubeledger.kubelet.profile.facts import fact, proven
 
 _SHUTDOWN = "pkg/kubelet/nodeshutdown/nodeshutdown_manager"
 _CONTAINER = "pkg/kubelet/kuberuntime/kuberuntime_container.go"
@@ -212,20 +212,18 @@ class KuberuntimeFacts(msgspec.Struct, frozen=True, kw_only=True):
         since=29,
         source=f"{_INIT}: v1.28.0 and v1.29.0 differ (#120269)",
     )
-    created_init_restarted: bool = fact(
+    created_init_restarted: bool = proven(
         "In the walk, an init container that was created and not started is started again; "
         "before, it is waited for.",
         since=32,
         backports={31: 1, 30: 5, 29: 9},
         source=f"{_INIT}: v1.31.0 and v1.32.0 differ (#126543, for 1.31 #127212, for 1.30 "
         "#127213, for 1.29 #127214)",
-        proof="conformance",
     )
-    changed_sidecar_restarted: bool = fact(
+    changed_sidecar_restarted: bool = proven(
         "A running sidecar is killed, and started again, when its definition changed.",
         since=32,
         source=f"{_INIT}: v1.31.0 and v1.32.0 differ (#126525)",
-        proof="conformance",
     )
     container_restart_rules: bool = fact(
         "A container's own restart policy, and for one that exited its exit code rules, come "
@@ -241,13 +239,12 @@ class KuberuntimeFacts(msgspec.Struct, frozen=True, kw_only=True):
         source="kuberuntime_manager.go getContainersToReset; RestartAllContainersOnContainerExits "
         "on",
     )
-    resizes_in_place: bool = fact(
+    resizes_in_place: bool = proven(
         "Requests and limits that differ from those last actuated are updated in the running "
         "container, or it is restarted where resizePolicy says so.",
         since=33,
         source=f"{_RESIZE}; InPlacePodVerticalScaling on. What 1.27 to 1.32 do behind that gate "
         "is not imitated",
-        proof="conformance",
     )
     static_pods_resized: bool = fact(
         "Static pods are resized in place as well.",
@@ -274,18 +271,16 @@ class KuberuntimeFacts(msgspec.Struct, frozen=True, kw_only=True):
         source="kuberuntime_manager.go computePodLevelResourcesResizeAction, "
         "containerResourcesFromRequirements; InPlacePodLevelResourcesVerticalScaling on",
     )
-    back_off_expires_after_600_s: bool = fact(
+    back_off_expires_after_600_s: bool = proven(
         "A back-off entry is forgotten 600 s after it was last raised; before, after twice the "
         "greatest back-off.",
         since=32,
         source="pkg/kubelet/kubelet.go NewMainKubelet, HasExpiredFunc: v1.31.0 and v1.32.0 differ",
-        proof="conformance",
     )
-    cases_give_back_off_end: bool = fact(
+    cases_give_back_off_end: bool = proven(
         "Cases of back-off give its end (`until`), which the kubelet's error carries since 1.35.",
         since=36,
         source="kuberuntime_manager.go doBackOff, NewBackoffError",
-        proof="conformance",
     )
     restart_max_gate: bool = fact(
         "crashLoopBackOff.maxContainerRestartPeriod counts when the gate "

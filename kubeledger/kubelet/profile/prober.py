@@ -4,41 +4,37 @@ from __future__ import annotations
 
 import msgspec
 
-from kubeledger.kubelet.profile.facts import fact
+from kubeledger.kubelet.profile.facts import fact, proven
 
 
 class ProberFacts(msgspec.Struct, frozen=True, kw_only=True):
     """``profile.prober``: what a kubelet version does in this subsystem."""
 
-    restartable_init_containers: bool = fact(
+    restartable_init_containers: bool = proven(
         "Sidecars get workers, a worker looks among the init container statuses too, and init "
         "containers get a started value.",
         since=28,
         source="prober_manager.go AddPod, UpdatePodStatus; worker.go doProbe (#116429, #119168); "
         "not behind the gate SidecarContainers",
-        proof="conformance",
     )
-    kubelet_restart_keeps_results: bool = fact(
+    kubelet_restart_keeps_results: bool = proven(
         "Containers that ran 10 s before the kubelet started get no initial result, stay started, "
         "and are ready as their pod was.",
         since=35,
         source="worker.go doProbe, prober_manager.go isContainerStarted and "
         "setReadyStateOnKubeletRestart (#134746); ChangeContainerStatusOnKubeletRestart off",
-        proof="conformance",
     )
-    started_sidecar_seeds_success: bool = fact(
+    started_sidecar_seeds_success: bool = proven(
         "The startup worker of a sidecar published as started caches Success at once.",
         since=36,
         backports={35: 4},
         source="worker.go doProbe (#137146, for 1.35 #137885)",
-        proof="conformance",
     )
-    container_restart_rules: bool = fact(
+    container_restart_rules: bool = proven(
         "Whether a worker outlives its container's exit follows the container's restart policy "
         "and exit code rules before the pod's policy.",
         since=35,
         source="worker.go doProbe (#134631); ContainerRestartRules on",
-        proof="conformance",
     )
     exited_container_keeps_worker: bool = fact(
         "Every worker outlives its container's exit, and one of a container that waits to run "
@@ -62,12 +58,11 @@ class ProberFacts(msgspec.Struct, frozen=True, kw_only=True):
         source="worker.go doProbe: v1.34.1 and v1.35.0 differ (#133072, for 1.34 #134800, for "
         "1.33 #134801)",
     )
-    deletion_ends_liveness_and_startup: bool = fact(
+    deletion_ends_liveness_and_startup: bool = proven(
         "Liveness and startup workers of a pod that is being deleted cache Success and end.",
         since=21,
         backports={20: 6, 19: 10},
         source="worker.go doProbe (#98571, for 1.20 #100525, for 1.19 #100526)",
-        proof="conformance",
     )
     start_ends_startup_worker: bool = fact(
         "A startup worker ends when it sees its container started, unless the next fact holds as "
@@ -76,19 +71,17 @@ class ProberFacts(msgspec.Struct, frozen=True, kw_only=True):
         backports={20: 6, 19: 10},
         source="worker.go doProbe (#98571)",
     )
-    startup_worker_stays_for_restarts: bool = fact(
+    startup_worker_stays_for_restarts: bool = proven(
         "A startup worker stays when its container has started, for the next instance.",
         since=22,
         backports={21: 1, 20: 7, 19: 11},
         source="worker.go doProbe (#101093, for 1.20 #101224)",
-        proof="conformance",
     )
-    startup_success_holds: bool = fact(
+    startup_success_holds: bool = proven(
         "A startup worker goes on hold after a success that reached the threshold, with the run "
         "back at 0.",
         since=32,
         source="worker.go doProbe (#121206)",
-        proof="conformance",
     )
     errored_event_names_state: bool = fact(
         "The event of an errored probe names the state it resulted in.",
@@ -112,18 +105,16 @@ class ProberFacts(msgspec.Struct, frozen=True, kw_only=True):
         since=32,
         source="kubelet.go syncLoopIteration",
     )
-    cached_readiness_is_final: bool = fact(
+    cached_readiness_is_final: bool = proven(
         "Any cached readiness result decides ready; since, only Success does, and without a "
         "worker the container is ready whatever is cached.",
         until=22,
         source="prober_manager.go UpdatePodStatus (#101738)",
-        proof="conformance",
     )
-    unready_triggers_probe: bool = fact(
+    unready_triggers_probe: bool = proven(
         "A started container that is not ready gets its readiness probe run at once.",
         since=21,
         source="prober_manager.go UpdatePodStatus (#98376)",
-        proof="conformance",
     )
     jitter_ends_with_first_period: bool = fact(
         "A worker waits for a random part of its period only while the kubelet is younger than "

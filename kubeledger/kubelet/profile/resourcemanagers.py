@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kubeledger.kubelet.profile.facts import fact
+from kubeledger.kubelet.profile.facts import fact, proven
 
 _OPTIONS = "cpumanager/policy_options.go"
 
@@ -42,14 +42,13 @@ class ResourceManagerFacts(msgspec.Struct, frozen=True, kw_only=True):
         source="cpumanager/policy_static.go updateCPUsToReuse, podGuaranteedCPUs, "
         "memorymanager/policy_static.go updateInitContainersMemoryBlocks",
     )
-    pending_admission_pod: bool = fact(
+    pending_admission_pod: bool = proven(
         "The last pod that was to be admitted counts as active until another one is.",
         since=23,
         backports={22: 1},
         until=32,
         source="memory_manager.go, cpu_manager.go pendingAdmissionPod: v1.22.0 and v1.23.0, "
         "v1.31.14 and v1.32.13 differ; for 1.22 #104267",
-        proof="conformance",
     )
     allocated_resources_win: bool = fact(
         "What a container's status says is allocated stands for its requests.",
@@ -63,11 +62,10 @@ class ResourceManagerFacts(msgspec.Struct, frozen=True, kw_only=True):
         since=33,
         source="policy_static.go of both: v1.32.13 and v1.33.13 differ",
     )
-    pod_level_pods_skipped: bool = fact(
+    pod_level_pods_skipped: bool = proven(
         "Containers of a pod with resources of its own get no CPUs and no memory alone.",
         since=34,
         source="policy_static.go of both, IsPodLevelResourcesSet: v1.33.13 and v1.34.9 differ",
-        proof="conformance",
     )
     pod_level_managers: bool = fact(
         "A pod with resources of its own gets CPUs and memory as a whole (gate "
@@ -76,12 +74,11 @@ class ResourceManagerFacts(msgspec.Struct, frozen=True, kw_only=True):
         since=37,
         source="policy_static.go of both AllocatePod",
     )
-    newest_checkpoint_form_first: bool = fact(
+    newest_checkpoint_form_first: bool = proven(
         "A state file is read as one of the newest form first, and what is wrong is said of the "
         "oldest; before, the other way round.",
         since=36,
         source="state_checkpoint.go of both, restoreState",
-        proof="conformance",
     )
 
     hints_extend_to_the_last_node: bool = fact(
@@ -101,32 +98,28 @@ class ResourceManagerFacts(msgspec.Struct, frozen=True, kw_only=True):
         since=23,
         source="memorymanager/policy_static.go updatePodReusableMemory: v1.22.0 and v1.23.0 differ",
     )
-    groups_guarded: bool = fact(
+    groups_guarded: bool = proven(
         "Memory of several NUMA nodes is refused where one of them is used alone or in another "
         "group; before, the topology manager's affinity was taken.",
         since=32,
         source="memorymanager/policy_static.go isAffinityViolatingNUMAAllocations: v1.31.14 and "
         "v1.32.13 differ",
-        proof="conformance",
     )
-    groups_compared_by_sums: bool = fact(
+    groups_compared_by_sums: bool = proven(
         "At the start what is free and reserved is compared by group of NUMA nodes; before, node "
         "by node.",
         since=32,
         source="memorymanager/policy_static.go areMachineStatesEqual: v1.31.14 and v1.32.13 differ",
-        proof="conformance",
     )
-    memory_checkpoint_v1: bool = fact(
+    memory_checkpoint_v1: bool = proven(
         "memory_manager_state is read as version 1, and a checksum of 0 is not checked.",
         since=36,
         source="memorymanager/state/checkpoint.go: v1.35.6 and v1.36.2 differ",
-        proof="conformance",
     )
-    no_hints_without_requests: bool = fact(
+    no_hints_without_requests: bool = proven(
         "The memory manager gives a pod that requests none no preference; before, no hints.",
         since=36,
         source="memorymanager/policy_static.go GetPodTopologyHints: v1.35.6 and v1.36.2 differ",
-        proof="conformance",
     )
 
     sockets_are_known: bool = fact(
@@ -184,17 +177,15 @@ class ResourceManagerFacts(msgspec.Struct, frozen=True, kw_only=True):
         since=30,
         source="cpumanager/cpu_assignment.go takeByTopologyNUMAPacked: v1.29.0 and v1.30.0 differ",
     )
-    smt_error_tells_free_cores_apart: bool = fact(
+    smt_error_tells_free_cores_apart: bool = proven(
         "An SMTAlignmentError says that too few whole cores are free also where none is.",
         since=32,
         source="cpumanager/policy_static.go SMTAlignmentError.Error",
-        proof="conformance",
     )
-    odd_requests_in_one_uncore_cache: bool = fact(
+    odd_requests_in_one_uncore_cache: bool = proven(
         "An odd number of CPUs is taken out of one uncore cache as well.",
         since=33,
         source="cpumanager/cpu_assignment.go takePartialUncore: v1.32.13 and v1.33.13 differ",
-        proof="conformance",
     )
 
     cpu_policy_options: bool = fact(
@@ -226,11 +217,10 @@ class ResourceManagerFacts(msgspec.Struct, frozen=True, kw_only=True):
         since=23,
         source=f"{_OPTIONS} alphaOptions",
     )
-    distribute_numa_beta: bool = fact(
+    distribute_numa_beta: bool = proven(
         "distribute-cpus-across-numa is beta; before, alpha.",
         since=33,
         source=f"{_OPTIONS} betaOptions: v1.32.13 and v1.33.13 differ",
-        proof="conformance",
     )
     distribution_balances_machine: bool = fact(
         "distribute-cpus-across-numa balances what is left on all NUMA nodes; before, on the "
@@ -244,45 +234,40 @@ class ResourceManagerFacts(msgspec.Struct, frozen=True, kw_only=True):
         since=25,
         source=f"{_OPTIONS} alphaOptions",
     )
-    distribute_cores_option: bool = fact(
+    distribute_cores_option: bool = proven(
         "There is an option distribute-cpus-across-cores, which is alpha.",
         since=31,
         source=f"{_OPTIONS} alphaOptions",
-        proof="conformance",
     )
-    strict_reservation_option: bool = fact(
+    strict_reservation_option: bool = proven(
         "There is an option strict-cpu-reservation.",
         since=32,
         source=f"{_OPTIONS} alphaOptions: v1.31.14 and v1.32.13 differ",
-        proof="conformance",
     )
     strict_reservation_beta: bool = fact(
         "strict-cpu-reservation is beta; before, alpha.",
         since=33,
         source=f"{_OPTIONS} betaOptions: v1.32.13 and v1.33.13 differ",
     )
-    strict_reservation_stable: bool = fact(
+    strict_reservation_stable: bool = proven(
         "strict-cpu-reservation is stable; before, beta.",
         since=35,
         source=f"{_OPTIONS} stableOptions: v1.34.9 and v1.35.6 differ",
-        proof="conformance",
     )
-    prefer_uncore_option: bool = fact(
+    prefer_uncore_option: bool = proven(
         "There is an option prefer-align-cpus-by-uncorecache.",
         since=32,
         source=f"{_OPTIONS} alphaOptions",
-        proof="conformance",
     )
     prefer_uncore_beta: bool = fact(
         "prefer-align-cpus-by-uncorecache is beta; before, alpha.",
         since=34,
         source=f"{_OPTIONS} betaOptions: v1.33.13 and v1.34.9 differ",
     )
-    prefer_uncore_stable: bool = fact(
+    prefer_uncore_stable: bool = proven(
         "prefer-align-cpus-by-uncorecache is stable; before, beta.",
         since=36,
         source=f"{_OPTIONS} stableOptions: v1.35.6 and v1.36.2 differ",
-        proof="conformance",
     )
 
 
@@ -297,24 +282,21 @@ class TopologyFacts(msgspec.Struct, frozen=True, kw_only=True):
         since=20,
         source="topologymanager scope_pod.go",
     )
-    preferred_needs_equal_masks: bool = fact(
+    preferred_needs_equal_masks: bool = proven(
         "A merged hint is preferred only if all masks that went into it are equal.",
         since=24,
         source="policy.go mergePermutation, PR 108052",
-        proof="conformance",
     )
-    fits_the_widest_need: bool = fact(
+    fits_the_widest_need: bool = proven(
         "Of hints that are not preferred, one with as many nodes as the resource that needs most "
         "of them wins; before, the narrowest.",
         since=24,
         source="policy.go compareHints, PR 108154",
-        proof="conformance",
     )
-    policy_options: bool = fact(
+    policy_options: bool = proven(
         "Policies take options; prefer-closest-numa-nodes weighs the distance of nodes.",
         since=26,
         source="policy_options.go, numa_info.go Closest",
-        proof="conformance",
     )
     none_needs_nothing: bool = fact(
         "Under policy none neither scope nor options nor the number of NUMA nodes are looked at.",

@@ -8,6 +8,7 @@ from typing import Final, Literal, NamedTuple, assert_never
 
 import msgspec
 
+from kubeledger.kubelet.kube.containermanager import cpus_in
 from kubeledger.kubelet.profile.resourcemanagers import TopologyFacts
 
 BITS_MAX = 64
@@ -33,14 +34,8 @@ def mask_of(nodes: Iterable[int]) -> int:
     return mask
 
 
-def bits_of(mask: int) -> list[int]:
-    """(n,) the nodes of a mask, ascending."""
-    bits = []
-    while mask:
-        lowest = mask & -mask
-        bits.append(lowest.bit_length() - 1)
-        mask ^= lowest
-    return bits
+bits_of: Final = cpus_in
+"""(n,) the nodes of a mask, ascending."""
 
 
 def iterate_bit_masks(nodes: Sequence[int]) -> Iterator[int]:

@@ -5,14 +5,11 @@ An affinity lives as long as its pod and its kubelet process.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
 import msgspec
 
+from kubeledger.kubelet.kube.reducing import Handlers
 from kubeledger.kubelet.kube.resources import pod_key
 from kubeledger.model.bodies.resourcemanagers import AffinityDecided
-from kubeledger.model.record import Body
 
 POD_SCOPE = ""
 """Key of an affinity that holds for the whole pod."""
@@ -58,7 +55,5 @@ def _affinity_decided(state: TopologyManagerState, ts_ns: int, body: AffinityDec
     )
 
 
-HANDLERS: Mapping[type[Body], Callable[[TopologyManagerState, int, Any], None]] = {
-    AffinityDecided: _affinity_decided
-}
+HANDLERS: Handlers[TopologyManagerState] = {AffinityDecided: _affinity_decided}
 """Body type -> what it does to the state; hints are input of a decision, no state."""

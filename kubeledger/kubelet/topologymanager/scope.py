@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Protocol, cast, get_args
 
 import msgspec
 
 from kubeledger.kubelet.kube.containermanager import AllocationError
-from kubeledger.kubelet.kube.gotexts import parse_bool, quoted
+from kubeledger.kubelet.kube.gotexts import atoi, parse_bool, quoted
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder
 from kubeledger.kubelet.kube.pod import Container, Pod, containers_of
 from kubeledger.kubelet.kube.podtotals import is_pod_level
@@ -146,16 +145,17 @@ def _boolean(name: str, value: str) -> bool:
 
 
 def _node_count(value: str) -> int:
-    if not re.fullmatch(r"[+-]?[0-9]+", value):
+    try:
+        count = atoi(value)
+    except ValueError as error:
         raise ConfigurationError(
-            f'unable to convert policy option to integer "{MAX_ALLOWABLE}": '
-            f'strconv.Atoi: parsing "{value}": invalid syntax'
-        )
-    if int(value) < NODES_MAX:
+            f'unable to convert policy option to integer "{MAX_ALLOWABLE}": {error}'
+        ) from None
+    if count < NODES_MAX:
         raise ConfigurationError(
             f'the minimum value of "{MAX_ALLOWABLE}" should not be less than {NODES_MAX}'
         )
-    return int(value)
+    return count
 
 
 AFFINITY_REASON = "TopologyAffinityError"

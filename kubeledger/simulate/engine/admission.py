@@ -162,7 +162,7 @@ _NEAR, _FAR = 10, 21
 
 def policy_of(sim: Sim) -> tuple[Policy, str]:
     """The policy with what it knows of the machine, and the scope."""
-    nodes = sim.world.numa_nodes
+    nodes = sim.plan.node.numa_nodes
     options = sim.setting("topologyManagerPolicyOptions") or {}
     closest = str(options.get(PREFER_CLOSEST, "")).lower() in ("1", "t", "true")
     distances = {a: [_NEAR if a == b else _FAR for b in nodes] for a in nodes}

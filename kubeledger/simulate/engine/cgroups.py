@@ -74,7 +74,7 @@ class CgroupLoop(Loop):
         self._how: dict[str, Any] = {
             "enforce_cpu_limits": settings.get("cpuCFSQuota") is not False,
             "cpu_period_us": duration_ns(settings, "cpuCFSQuotaPeriod", "100ms") // _NS_PER_US,
-            "memory_capacity": sim.world.memory_bytes,
+            "memory_capacity": sim.plan.node.memory_bytes,
         }
         self._pids = max(integer(settings, "podPidsLimit", -1), 0) or None
         self._static_cpus = settings.get("cpuManagerPolicy") == "static" and (
@@ -83,8 +83,8 @@ class CgroupLoop(Loop):
         )
         self._reserve_percent = _reserve_percent(kubelet)
         self._capacity = {
-            "cpu": Quantity.of(sim.world.cpus),
-            "memory": Quantity.of(sim.world.memory_bytes),
+            "cpu": Quantity.of(sim.plan.node.cpus),
+            "memory": Quantity.of(sim.plan.node.memory_bytes),
         }
         self._reservation = reservation = reservation_of(settings.get)
         self._node = decide_node(self._capacity, reservation, self._facts)
@@ -97,7 +97,7 @@ class CgroupLoop(Loop):
             limited_swap=False,
             # The kubelet sets it to false where nobody has set it.
             single_process_oom_kill=settings.get("singleProcessOOMKill") is True,
-            memory_capacity=sim.world.memory_bytes,
+            memory_capacity=sim.plan.node.memory_bytes,
             swap_capacity=0,
             node_allocatable_memory=self._node.kubepods["memory"].value(),
         )

@@ -153,7 +153,7 @@ class DeviceLoop(Loop):
         super().__init__(kubelet)
         self.shortages: list[AllocationFailed] = []
         self._facts = kubelet.sim.profile.devices
-        self.manager = ManagerImpl(kubelet.sim.world.numa_nodes, self._facts)
+        self.manager = ManagerImpl(kubelet.sim.plan.node.numa_nodes, self._facts)
         self.allocatable: dict[str, str] = {}
         self.capacity: dict[str, str] = {}
         self._begun = False

@@ -277,7 +277,7 @@ class EvictionLoop(Loop):
         running = sum(c.state == "running" for p in world.pods.values() for c in p.containers)
         return Summary(
             node=NodeStats(
-                memory=_memory(world.memory_bytes, used),
+                memory=_memory(sim.plan.node.memory_bytes, used),
                 fs=FsStats(**disk_space(sim, world.disk)._asdict()),
                 runtime=RuntimeStats(image_fs=image_fs, container_fs=image_fs),
                 rlimit=RlimitStats(max_pid=MOST_PIDS, running=_PIDS_OF_NODE + running),

@@ -66,7 +66,8 @@ from kubeledger.simulate.engine.failures import objects
 from kubeledger.simulate.engine.kubelet import Kubelet, Loop
 from kubeledger.simulate.engine.machine import duration_ns, integer
 from kubeledger.simulate.engine.memory import disk_space
-from kubeledger.simulate.engine.world import SimImage, SimPod
+from kubeledger.simulate.engine.plan import ImageArrival
+from kubeledger.simulate.engine.world import SimPod
 
 _PULL_NS: Final = NS_PER_S
 _IMAGE_BYTES: Final = 100 << 20
@@ -176,22 +177,17 @@ class Pulls(Loop):
     def _load(self, image: str) -> None:
         self._sim.world.images.setdefault(image, self._image(image))
 
-    def _image(self, image: str) -> SimImage:
+    def _image(self, image: str) -> ImageArrival:
         """The image of a registry: always the same."""
         sim = self._sim
         if (there := sim.world.images.get(image)) is not None:
             return there
         planned = next((each for each in sim.plan.images if each.name == image), None)
         if planned is not None:
-            return SimImage(
-                name=image,
-                image_id=planned.image_id,
-                size_bytes=planned.size_bytes,
-                pinned=planned.pinned,
-            )
+            return planned
         draws = sim.draws.stream(f"image/{image}")
         digits = "".join(f"{draws.bits():016x}" for _ in range(4))
-        return SimImage(name=image, image_id=f"sha256:{digits}", size_bytes=_IMAGE_BYTES)
+        return ImageArrival(name=image, image_id=f"sha256:{digits}", size_bytes=_IMAGE_BYTES)
 
 
 def _credentials(pod: SimPod) -> list[Credential]:

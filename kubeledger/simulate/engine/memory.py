@@ -230,7 +230,7 @@ class Memory(Part):
         Of equals it is the lowest; the node comes before the cgroup of all pods, for
         something runs outside of that.
         """
-        node = self._sim.world.memory_bytes - self._used_below("")
+        node = self._sim.plan.node.memory_bytes - self._used_below("")
         tightest: tuple[str | None, int] = (None, node)
         path = process.cgroup
         while path:
@@ -256,7 +256,7 @@ class Memory(Part):
 
     def _kill(self, asks: _Process, short: str | None) -> bool:
         """Kill for a cgroup (None: the node); False when there is none to be killed."""
-        journal, total = self._journal, self._sim.world.memory_bytes
+        journal, total = self._journal, self._sim.plan.node.memory_bytes
         limit: int | None = None
         if short is not None:
             limit = total = self._sim.world.cgroups[short].memory_limit_bytes or 0

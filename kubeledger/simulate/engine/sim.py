@@ -46,7 +46,7 @@ from kubeledger.simulate.engine.resizes import ResizeLoop
 from kubeledger.simulate.engine.resource_managers import ClaimLoop, CpuLoop, NumaMemoryLoop
 from kubeledger.simulate.engine.runtime import Runtime
 from kubeledger.simulate.engine.schedule import Draws, Schedule
-from kubeledger.simulate.engine.world import DeviceCheckpoint, Disk, SimImage, SimPod, World
+from kubeledger.simulate.engine.world import DeviceCheckpoint, Disk, SimPod, World
 
 _SETTINGS_NS, _NODE_NS, _LOOPS_NS = 100 * NS_PER_MS, 300 * NS_PER_MS, 800 * NS_PER_MS
 _FIRST_PID = 1000
@@ -289,12 +289,7 @@ class Sim:
             action(kubelet.pods)
 
     def _add_image(self, image: ImageArrival) -> None:
-        self.world.images[image.name] = SimImage(
-            name=image.name,
-            image_id=image.image_id,
-            size_bytes=image.size_bytes,
-            pinned=image.pinned,
-        )
+        self.world.images[image.name] = image
 
     def _change_disk(self, change: DiskChange) -> None:
         disk = self.world.image_fs() if change.disk == "image" else self.world.disk
@@ -314,10 +309,5 @@ def _world(plan: Plan) -> World:
         image_disk = Disk(
             capacity_bytes=node.image_disk_bytes, base_bytes=node.image_disk_used_bytes
         )
-    return World(
-        cpus=node.cpus,
-        memory_bytes=node.memory_bytes,
-        numa_nodes=node.numa_nodes,
-        disk=Disk(capacity_bytes=node.disk_bytes, base_bytes=node.disk_used_bytes),
-        image_disk=image_disk,
-    )
+    disk = Disk(capacity_bytes=node.disk_bytes, base_bytes=node.disk_used_bytes)
+    return World(disk=disk, image_disk=image_disk)

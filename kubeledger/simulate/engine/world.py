@@ -26,7 +26,7 @@ from kubeledger.kubelet.kube.pod import Pod as ApiPod
 from kubeledger.kubelet.kuberuntime.objects import Pod as SyncedPod
 from kubeledger.kubelet.prober.objects import Pod as ProbedPod
 from kubeledger.model.bodies.devicemanager import CheckpointEntry
-from kubeledger.simulate.engine.plan import PlannedClaim
+from kubeledger.simulate.engine.plan import ImageArrival, PlannedClaim
 
 KILLED = 137
 """Exit code of a main process that was killed."""
@@ -270,15 +270,6 @@ class SimPod(msgspec.Struct, kw_only=True):
 _FINAL = ("Succeeded", "Failed")
 
 
-class SimImage(msgspec.Struct, kw_only=True):
-    """An image in the runtime's store."""
-
-    name: str
-    image_id: str
-    size_bytes: int
-    pinned: bool = False
-
-
 class Disk(msgspec.Struct, kw_only=True):
     """A file system.
 
@@ -310,13 +301,10 @@ class World(msgspec.Struct, kw_only=True):
         image_disk: of images and containers; None when they share ``disk``.
     """
 
-    cpus: int
-    memory_bytes: int
-    numa_nodes: tuple[int, ...] = (0,)
     disk: Disk
     image_disk: Disk | None = None
     pods: dict[str, SimPod] = {}
-    images: dict[str, SimImage] = {}
+    images: dict[str, ImageArrival] = {}
     pull_intents: dict[str, bytes | str] = {}
     pulled_records: dict[str, bytes | PulledRecord] = {}
     cgroups: dict[str, CgroupValues] = {}

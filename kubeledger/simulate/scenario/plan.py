@@ -176,25 +176,13 @@ def _images(loaded: Loaded, draws: Draws) -> tuple[ImageArrival, ...]:
     images = loaded.scenario.images
     pulled = {each.of for each in loaded.scenario.failures if each.what == "image"}
     if images is None:
-        named = dict.fromkeys(
-            [
-                *(
-                    container["image"]
-                    for group in loaded.manifests
-                    for manifest in group
-                    for container, _, _ in containers_of(manifest.data)
-                ),
-                *(
-                    image
-                    for pods in loaded.scenario.pods
-                    for update in pods.updates
-                    for image in update.images.values()
-                ),
-            ]
-        )
+        manifests = (manifest for group in loaded.manifests for manifest in group)
+        named = [c["image"] for each in manifests for c, _, _ in containers_of(each.data)]
+        updates = (update for pods in loaded.scenario.pods for update in pods.updates)
+        named += [image for update in updates for image in update.images.values()]
         return tuple(
             ImageArrival(name=name, image_id=_image_id(name, draws), size_bytes=_IMAGE_BYTES)
-            for name in named
+            for name in dict.fromkeys(named)
             if name not in pulled
         )
     return tuple(
@@ -388,12 +376,9 @@ def _step(probe: Probe, from_ns: int, result: TickResult, output: str) -> ProbeS
 
 
 def _disk_changes(loaded: Loaded) -> tuple[DiskChange, ...]:
-    found: list[DiskChange] = []
-    for change in loaded.scenario.disk_changes:
-        if change.bytes:
-            found.append(DiskChange(at_ns=change.at, disk=change.disk, bytes=change.bytes))
-        if change.per_hour:
-            found.append(
-                DiskChange(at_ns=change.at, disk=change.disk, bytes_per_hour=change.per_hour)
-            )
-    return tuple(found)
+    return tuple(
+        DiskChange(at_ns=change.at, disk=change.disk, **{name: amount})
+        for change in loaded.scenario.disk_changes
+        for name, amount in (("bytes", change.bytes), ("bytes_per_hour", change.per_hour))
+        if amount
+    )

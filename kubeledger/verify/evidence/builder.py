@@ -30,7 +30,7 @@ _NOTICED_NS: Final = 2 * NS_PER_S
 """What the kubelet takes at most to notice that the containers of a pod are down."""
 
 
-class Surroundings(msgspec.Struct, frozen=True):
+class Surroundings(msgspec.Struct):
     """What an interval depends on besides the pod's own history; all of it is settled.
 
     Attributes:
@@ -42,8 +42,8 @@ class Surroundings(msgspec.Struct, frozen=True):
     iterations: LoopIterations
     coverage: Coverage
     specs: PodRegister
-    configured: Mapping[int, int]
-    terminations: bool
+    configured: Mapping[int, int] = {}
+    terminations: bool = False
 
 
 Handler = Callable[[HistoryEntry, Process | None], None]

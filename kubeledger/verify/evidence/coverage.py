@@ -31,16 +31,9 @@ from typing import Final
 import msgspec
 
 from kubeledger.kubelet.lifecycle.disputes import LINES_DISAGREE, dispute_of, stamps_of
+from kubeledger.model.bodies import ledger
 from kubeledger.model.bodies.cgroups import QOSCgroupsUpdated
 from kubeledger.model.bodies.images import EvictionSignalObserved
-from kubeledger.model.bodies.ledger import (
-    KUBELET_LOG,
-    FindingReported,
-    GapObserved,
-    ImportCompleted,
-    RecordsDropped,
-    RecordsLost,
-)
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerKilled,
@@ -128,12 +121,12 @@ class Coverage:
         *_LINES,
         *_MORE_LINES,
         EvictionSignalObserved,
-        FindingReported,
-        GapObserved,
+        ledger.FindingReported,
+        ledger.GapObserved,
         KubeletExited,
         LogThinned,
         PodEvicted,
-        RecordsDropped,
+        ledger.RecordsDropped,
         *LoggedClasses.KINDS,
         *LostRecords.KINDS,
         *PodsWithoutAdd.KINDS,
@@ -147,8 +140,8 @@ class Coverage:
         self._poison: list[Loss] = []
         self._missing: list[Loss] = []
         self._gaps: list[Loss] = []
-        self._drops: list[tuple[int, RecordsDropped]] = []
-        self._unread: list[tuple[int, GapObserved]] = []
+        self._drops: list[tuple[int, ledger.RecordsDropped]] = []
+        self._unread: list[tuple[int, ledger.GapObserved]] = []
         self._stamps: list[tuple[int, tuple[int, ...]]] = []
         self._classes = LoggedClasses()
         self._lost = LostRecords()
@@ -183,22 +176,22 @@ class Coverage:
         match body:
             case LogThinned():
                 self._thinned.append((record.seq, body))
-            case RecordsDropped():
+            case ledger.RecordsDropped():
                 self._drops.append((record.seq, body))
-            case GapObserved() if body.stream == KUBELET_LOG:
+            case ledger.GapObserved() if body.stream == ledger.KUBELET_LOG:
                 self._unread.append((record.seq, body))
             case KubeletStarted():
                 self._starts.append((ts_ns, record.seq, body.from_start))
             case KubeletExited():
                 self._exits.append(ts_ns)
-            case FindingReported():
+            case ledger.FindingReported():
                 self._is_disordered |= body.finding == _DISORDERED
                 dispute = dispute_of(body.message) if body.finding == LINES_DISAGREE else None
                 if dispute is not None and (stamps := stamps_of(dispute)):
                     self._stamps.append((record.seq, stamps))
             case PodEvicted():
                 self._evicted.append(ts_ns)
-            case RecordsLost() | ImportCompleted():
+            case ledger.RecordsLost() | ledger.ImportCompleted():
                 self._lost.note(record)
 
     def _line(self, ts_ns: int) -> None:
@@ -325,7 +318,8 @@ class Coverage:
                 found.append((from_ns, ts_ns))
             from_ns = ts_ns
         index = bisect_left(self._evicted, from_ns - SIGNALS_NS)
-        evicts = any(ts_ns <= next_ns for ts_ns in self._evicted[index : index + 1])
+        until_ns = min(from_ns + SIGNALS_NS, next_ns)
+        evicts = any(ts_ns <= until_ns for ts_ns in self._evicted[index : index + 1])
         if next_ns - from_ns > (EVICTING_NS if evicts else SILENCE_NS):
             found.append((from_ns, next_ns))
         return found

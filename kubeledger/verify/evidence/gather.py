@@ -15,12 +15,10 @@ from kubeledger.kubelet.kube.resources import name_key
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.builder import IntervalBuilder, Surroundings
 from kubeledger.verify.evidence.container_specs import versions_of
-from kubeledger.verify.evidence.coverage import Coverage
 from kubeledger.verify.evidence.history_entries import POD_ENDS, HistoryEntry
 from kubeledger.verify.evidence.pod_intervals import ContainerRun, PodHistory
 from kubeledger.verify.evidence.pods import PodRegister
-from kubeledger.verify.evidence.processes import Process, Processes
-from kubeledger.verify.evidence.sync_loop import LoopIterations
+from kubeledger.verify.evidence.processes import Process
 
 _RUNS_MAX: Final = 256
 """So many runs of a pod's containers are remembered, the last ones."""
@@ -74,20 +72,16 @@ class Gathered(msgspec.Struct):
 
 
 def gather(
-    entries: Entries,
-    lists: Mapping[str, list[int]],
-    processes: Processes,
-    iterations: LoopIterations,
-    coverage: Coverage,
-    specs: PodRegister,
-    before: Gathered,
+    entries: Entries, lists: Mapping[str, list[int]], around: Surroundings, before: Gathered
 ) -> Gathered:
     """The active intervals of all pods, by what is settled.
 
     Args:
         lists: whose -> times, in order.
+        around: what pods themselves show of others is added.
         before: what was gathered when more was known of pods that are gone.
     """
+    processes = around.processes
     found = Gathered(listed=lists["kubelet"], terminations=before.terminations)
     for first_ns in before.configured.values():
         _configured(found, processes.at(first_ns), first_ns)
@@ -109,10 +103,9 @@ def gather(
             if entry.other is not None:
                 uid, namespace, pod = entry.other
                 key = uid or name_key(namespace, pod)
-                last = found.preempted_for.get(key, 0)
-                found.preempted_for[key] = max(last, entry.ts_ns)
-    terminations = found.terminations or not coverage.is_of_log
-    around = Surroundings(processes, iterations, coverage, specs, found.configured, terminations)
+                found.preempted_for[key] = max(found.preempted_for.get(key, 0), entry.ts_ns)
+    around.terminations = found.terminations or not around.coverage.is_of_log
+    around.configured = found.configured
     for key, (full_name, pod_uid, own) in by_key.items():
         namespace, _, name = full_name.partition("/")
         history = PodHistory(key=key, uid=pod_uid, namespace=namespace, name=name)

@@ -11,20 +11,8 @@ from msgspec.structs import replace
 
 from kubeledger.kubelet.kube.statuses import statuses_in
 from kubeledger.kubelet.lifecycle.state import TERMINAL_PHASES
+from kubeledger.model.bodies import lifecycle
 from kubeledger.model.bodies.eviction import PodPreempted
-from kubeledger.model.bodies.lifecycle import (
-    ContainerDied,
-    ContainerKilled,
-    ContainerStarted,
-    KubernetesEvent,
-    PodAdmitted,
-    PodConfigChanged,
-    PodEvicted,
-    PodListed,
-    PodRejected,
-    PodTerminated,
-    PodTerminating,
-)
 from kubeledger.model.bodies.resourcemanagers import AffinityDecided, HintsGenerated
 from kubeledger.model.record import Body, Record
 
@@ -142,7 +130,7 @@ def _reads(what: What, word: str = "", number: str = "") -> Read:
     return read
 
 
-def _config(ts_ns: int, seq: int, body: PodConfigChanged) -> tuple[Who, HistoryEntry]:
+def _config(ts_ns: int, seq: int, body: lifecycle.PodConfigChanged) -> tuple[Who, HistoryEntry]:
     return _who(body), HistoryEntry(ts_ns, seq, _CONFIG[body.operation], word=body.source or "")
 
 
@@ -150,7 +138,7 @@ def _outcome(evicted: bool | None) -> str:
     return "" if evicted is None else "gone" if evicted else "survived"
 
 
-def _evicted(ts_ns: int, seq: int, body: PodEvicted) -> tuple[Who, HistoryEntry]:
+def _evicted(ts_ns: int, seq: int, body: lifecycle.PodEvicted) -> tuple[Who, HistoryEntry]:
     return _who(body), HistoryEntry(ts_ns, seq, "evicted", word=_outcome(body.evicted))
 
 
@@ -162,7 +150,9 @@ def _preempted(ts_ns: int, seq: int, body: PodPreempted) -> tuple[Who, HistoryEn
     return who, HistoryEntry(ts_ns, seq, "preempted", word=_outcome(body.evicted), other=other)
 
 
-def _reported(ts_ns: int, seq: int, body: KubernetesEvent) -> tuple[Who, HistoryEntry] | None:
+def _reported(
+    ts_ns: int, seq: int, body: lifecycle.KubernetesEvent
+) -> tuple[Who, HistoryEntry] | None:
     if body.reason not in _END_EVENTS or body.object_kind != "Pod":
         return None
     return _who(body), HistoryEntry(ts_ns, seq, "ending_event", word=body.reason)
@@ -176,7 +166,7 @@ def _aligned(
     return _who(body), HistoryEntry(ts_ns, seq, "aligned", container=body.container)
 
 
-def _listed(ts_ns: int, seq: int, body: PodListed) -> tuple[Who, HistoryEntry] | None:
+def _listed(ts_ns: int, seq: int, body: lifecycle.PodListed) -> tuple[Who, HistoryEntry] | None:
     if body.listed_by == "manifest":
         return None
     status = body.status or {}
@@ -208,18 +198,18 @@ Read = Callable[[int, int, Any], tuple[Who, HistoryEntry] | None]
 
 ENTRY_KINDS: Final[Mapping[type[Body], Read]] = {
     AffinityDecided: _aligned,
-    ContainerDied: _reads("died", number="exit_code"),
-    ContainerKilled: _reads("killed", "reason", "grace_period_s"),
-    ContainerStarted: _reads("started"),
+    lifecycle.ContainerDied: _reads("died", number="exit_code"),
+    lifecycle.ContainerKilled: _reads("killed", "reason", "grace_period_s"),
+    lifecycle.ContainerStarted: _reads("started"),
     HintsGenerated: _aligned,
-    PodAdmitted: _reads("admitted"),
-    PodConfigChanged: _config,
-    PodEvicted: _evicted,
-    PodListed: _listed,
+    lifecycle.PodAdmitted: _reads("admitted"),
+    lifecycle.PodConfigChanged: _config,
+    lifecycle.PodEvicted: _evicted,
+    lifecycle.PodListed: _listed,
     PodPreempted: _preempted,
-    PodRejected: _reads("rejected", "reason"),
-    PodTerminated: _reads("terminated"),
-    PodTerminating: _reads("terminating", "reason", "grace_period_s"),
-    KubernetesEvent: _reported,
+    lifecycle.PodRejected: _reads("rejected", "reason"),
+    lifecycle.PodTerminated: _reads("terminated"),
+    lifecycle.PodTerminating: _reads("terminating", "reason", "grace_period_s"),
+    lifecycle.KubernetesEvent: _reported,
 }
 """Kind of record -> how it is read."""

@@ -14,23 +14,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from kubeledger.model.bodies import images, lifecycle
 from kubeledger.model.bodies.devicemanager import ClaimPrepared, ClaimReleased, DevicesAllocated
 from kubeledger.model.bodies.eviction import NodeConditionsChanged
-from kubeledger.model.bodies.images import (
-    EvictionSignalObserved,
-    GarbageCollected,
-    GarbageCollectionStarted,
-    ImageDeleted,
-)
 from kubeledger.model.bodies.ledger import ImportCompleted, RecordsLost
-from kubeledger.model.bodies.lifecycle import (
-    ContainerDied,
-    ContainerKilled,
-    ContainerStarted,
-    PodConfigChanged,
-    PodRejected,
-    PodResized,
-)
 from kubeledger.model.bodies.resourcemanagers import CpusReleased, MemoryAllocated, MemoryReleased
 from kubeledger.model.patterns import regex
 from kubeledger.model.record import Body, Evidence, Record
@@ -152,26 +139,28 @@ class LineClass(NamedTuple):
     kinds: tuple[type[Body], ...]
 
 
-PODS: Final = LineClass("the sync loop's lines about pods", (PodConfigChanged,))
-RUNS: Final = LineClass("the sync loop's lines about containers", (ContainerStarted, ContainerDied))
-KILLS: Final = LineClass("the lines about kills of containers", (ContainerKilled,))
+PODS: Final = LineClass("the sync loop's lines about pods", (lifecycle.PodConfigChanged,))
+RUNS: Final = LineClass(
+    "the sync loop's lines about containers", (lifecycle.ContainerStarted, lifecycle.ContainerDied)
+)
+KILLS: Final = LineClass("the lines about kills of containers", (lifecycle.ContainerKilled,))
 CPUS: Final = LineClass("the lines with which CPUs are given back", (CpusReleased,))
 MEMORY: Final = LineClass("the lines with which memory is given back", (MemoryReleased,))
 MEMORY_GIVEN: Final = LineClass("the lines with which memory is given", (MemoryAllocated,))
 CLAIMS: Final = LineClass("the lines with which claims are given back", (ClaimReleased,))
 CLAIMS_GIVEN: Final = LineClass("the lines with which claims are prepared", (ClaimPrepared,))
 DEVICES: Final = LineClass("the lines with which devices are given", (DevicesAllocated,))
-RESIZES: Final = LineClass("the lines about resizes in place", (PodResized,))
-REFUSALS: Final = LineClass("the lines about refused pods", (PodRejected,))
-SIGNALS: Final = LineClass("the eviction manager's signals", (EvictionSignalObserved,))
+RESIZES: Final = LineClass("the lines about resizes in place", (lifecycle.PodResized,))
+REFUSALS: Final = LineClass("the lines about refused pods", (lifecycle.PodRejected,))
+SIGNALS: Final = LineClass("the eviction manager's signals", (images.EvictionSignalObserved,))
 CONDITIONS: Final = LineClass("the lines about conditions of the node", (NodeConditionsChanged,))
 CALM: Final = LineClass("the lines of rounds without pressure", ())
 """Another call, with which a change to no condition is told."""
 COLLECTIONS: Final = (
-    LineClass("the lines with which image collections begin", (GarbageCollectionStarted,)),
-    LineClass("the lines with which image collections end", (GarbageCollected,)),
+    LineClass("the lines with which image collections begin", (images.GarbageCollectionStarted,)),
+    LineClass("the lines with which image collections end", (images.GarbageCollected,)),
 )
-REMOVALS: Final = LineClass("the lines about removed images", (ImageDeleted,))
+REMOVALS: Final = LineClass("the lines about removed images", (images.ImageDeleted,))
 _CLASSES: Final = (PODS, RUNS, KILLS, RESIZES, REFUSALS, CPUS, CLAIMS, CLAIMS_GIVEN, DEVICES,
                    MEMORY, MEMORY_GIVEN, SIGNALS, CONDITIONS, CALM, *COLLECTIONS,
                    REMOVALS)  # fmt: skip

@@ -60,11 +60,14 @@ class Machine:
         listed: dict[str, str] = {}
         for ts_ns, seq, body in sorted(self._noted, key=lambda noted: noted[:2]):
             logged = {"cpu": body.cpus, "memory": body.memory_capacity_bytes}
+            capacity = body.capacity or {}
+            # As the kubelet found it, or as the node object shows it where no line showed.
+            names = sorted(n for n in capacity if n in logged or n.startswith(HUGE_PAGES))
+            told = {name: Quantity.of(n) for name, n in logged.items() if n is not None}
             with suppress(QuantityError):
-                amounts = _amounts(body, logged)
+                amounts = {name: Quantity.from_api(capacity[name]) for name in names} | told
                 if amounts and (not self._capacities or self._capacities[-1].amounts != amounts):
                     self._capacities.append(Capacity(ts_ns, seq, amounts))
-            capacity = body.capacity or {}
             for name, amount in logged.items():
                 if amount is not None and name in capacity and listed.get(name) != capacity[name]:
                     self._compare(ts_ns, seq, name, capacity[name], amount)
@@ -101,13 +104,6 @@ class Machine:
                 sides = written_side, Side(seq=line, says=f"the machine has {logged}")
                 found = Contradiction(ts_ns=ts_ns, subject="node", why=why, sides=sides)
                 self.disputes.setdefault(seq, []).append(found)
-
-
-def _amounts(body: NodeObserved, logged: dict[str, int | None]) -> dict[str, Quantity]:
-    """The machine as the kubelet found it; as the node object shows it where no line showed."""
-    names = sorted(n for n in body.capacity or {} if n in logged or n.startswith(HUGE_PAGES))
-    amounts = {name: Quantity.from_api((body.capacity or {})[name]) for name in names}
-    return amounts | {name: Quantity.of(n) for name, n in logged.items() if n is not None}
 
 
 # Recorded topology hints as the deciders have them.

@@ -14,8 +14,10 @@ from kubeledger.kubelet.allocation.state import same_resources
 from kubeledger.kubelet.kube.pod import (
     SIDECAR,
     Container,
+    ContainerStatus,
     Pod,
     PodSpec,
+    PodStatus,
     ResourceRequirements,
     containers_of,
 )
@@ -33,6 +35,7 @@ from kubeledger.verify.evidence.pods import ListedPod, PodRegister
 from kubeledger.verify.evidence.times import ROUND_NS
 
 _REMEMBERED_MAX: Final = 4096
+_BEFORE_MAX: Final = 8
 _STATUS_NS: Final = 5 * NS_PER_S
 """So long a decision may take, with a status that comes back meanwhile."""
 
@@ -181,8 +184,9 @@ class PodObjects:
         """The pod with what else its status may have said of resizes, as far as lists show.
 
         Lists show what the kubelet knows; the object that it counts has the status that came
-        back from the API server. Where they show more resizes than lines tell of, the pod may have
-        been allocated what any of them shows.
+        back from the API server. Lists without it leave open which of the last resizes it tells.
+        Where they show more resizes than lines tell of, the pod may have been allocated what any
+        of them shows.
         """
         now = self.at(ts_ns, interval, node)
         listed = None if now is None else self._lists.at(ts_ns, interval.uid)
@@ -203,6 +207,10 @@ class PodObjects:
         lags = ts_ns <= versions[index].ts_ns + _STATUS_NS + ROUND_NS  # the list may be the newer
         shown = versions[max(index - lags, 0) : max(last, index + 2)]
         statuses = [each.as_(Pod).status for each in shown]
+        if not any(map(_shows_resources, statuses)):
+            count = sum(at_ns <= ts_ns for at_ns, _ in self._allocated.get(listed.uid, ()))
+            had = (self._given(versions[-1], number) for number in range(count)[-_BEFORE_MAX:])
+            statuses += [_status_with(given) for given in had]
         found, counted = list[Pod](), [_counted(now.pod)]
         specs = [now.pod.spec, *(asked if untold else ())]
         for spec, status in product(specs, (now.pod.status, *statuses)):
@@ -224,6 +232,16 @@ class PodObjects:
             each = (*(spec.containers or ()), *(spec.init_containers or ()))
             return {one.name or "": one.resources for one in each if one.resources is not None}
         return {}
+
+
+def _shows_resources(status: PodStatus | None) -> bool:
+    return status is not None and any(each.resources for each in status.container_statuses or ())
+
+
+def _status_with(given: _Resources) -> PodStatus:
+    """A status of before a resize."""
+    statuses = (ContainerStatus(name, resources=each) for name, each in given.items())
+    return PodStatus(container_statuses=tuple(statuses))
 
 
 def _uses(shown: PodObject) -> list[ResourceRequirements | None]:

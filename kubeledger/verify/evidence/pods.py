@@ -82,28 +82,21 @@ class ListedInstances:
         self._known_ns[key] = min(self._known_ns.get(key, record.ts_ns), *times)
 
     def _note_instance(self, record: Record, key: str, shown: ShownInstance) -> None:
-        own = self._instance(key, shown.container_id, shown.name, record)
+        at, of = (record.ts_ns, record.seq), shown.container_id
+        known = self._of_pods.setdefault(key, {})
+        own = self._by_id[of] = known.setdefault(of, ListedInstance(shown.name, *at))
+        own.seen_ns, own.seq = min((own.seen_ns, own.seq), at)
         own.began_ns = shown.time("startedAt") or own.began_ns
         if shown.state == "terminated":
-            at = record.ts_ns, record.seq
             own.ended = min(own.ended or at, at)
             own.is_lost |= shown.shown.get("exitCode") == LOST_EXIT_CODE
             if not own.is_lost and (ended_ns := shown.time("finishedAt")) is not None:
                 own.ended_ns = ended_ns
                 own.lived = max(own.lived, (ended_ns, record.seq))
         if shown.state == "running":
-            at = record.ts_ns, record.seq
             own.lived = max(own.lived, at)
             if getattr(record.body, "listed_by", None) == "kubelet":
                 own.ran = max(own.ran, at)
-
-    def _instance(self, key: str, of: str, name: str, record: Record) -> ListedInstance:
-        known = self._of_pods.setdefault(key, {})
-        found = known.setdefault(of, ListedInstance(name, record.ts_ns, record.seq))
-        self._by_id[of] = found
-        at = record.ts_ns, record.seq
-        found.seen_ns, found.seq = min((found.seen_ns, found.seq), at)
-        return found
 
     def forget(self, gone: Collection[str]) -> None:
         """Nobody asks for some pods any more; by their UIDs."""
@@ -254,8 +247,7 @@ class PodRegister:
         if versions and versions[-1].raw == listed.raw:
             return
         if not versions:
-            name = f"{body.namespace}/{body.pod}"
-            self._names.setdefault(name, []).append((ts_ns, key))
+            self._names.setdefault(f"{body.namespace}/{body.pod}", []).append((ts_ns, key))
         versions.append(listed)
 
     def _listed(self, seq: int, ts_ns: int, body: PodListed) -> ListedPod:

@@ -113,8 +113,7 @@ class Processes:
             case KubeletStarted() as body:
                 self._noted.append((record.ts_ns, record.seq, body))
             case SettingsObserved() as body:
-                taken_ns = _taken_ns(record)
-                self._accounts.append(_Account(record.ts_ns, record.seq, body, taken_ns))
+                self._accounts.append(_Account(record.ts_ns, record.seq, body, _taken_ns(record)))
 
     def settle(self, coverage: Coverage) -> None:
         """Find them by all that was noted; ``coverage`` is settled."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 import msgspec
@@ -230,6 +231,8 @@ class LoopIterations:
 # where a list was read later.
 
 _GONE = ""
+_NEVER = 1 << 62
+_Pod = tuple[str | None, str]
 _READ_NS = 10 * NS_PER_S
 """A list may be of the process before, or after, if it was read so near to a start; a line not."""
 
@@ -258,11 +261,11 @@ class PodsWithoutAdd:
         self._starts: list[tuple[int, bool]] = []
         self._last_line_ns = 0
         self._adds: dict[str, list[int]] = {}
-        self._listed: dict[tuple[str | None, str], list[tuple[int, int]]] = {}
-        self._unlisted: dict[tuple[str | None, str], list[int]] = {}
         self._lists: set[int] = set()
-        self._victims: dict[tuple[str | None, str], list[tuple[int, int]]] = {}
-        self._created: dict[tuple[str | None, str], int] = {}
+        # A list that shows a pod no more stands there without its record.
+        self._listed: dict[_Pod, list[tuple[int, int]]] = {}
+        self._victims: dict[_Pod, list[tuple[int, int]]] = {}
+        self._created: dict[_Pod, int] = {}
         self._found: dict[int, dict[str, int]] = {}
 
     def note(self, record: Record) -> None:
@@ -279,11 +282,10 @@ class PodsWithoutAdd:
             case PodListed() as body if body.listed_by == "kubelet":
                 self._lists.add(record.ts_ns)
                 pod = body.pod_uid, f"{body.namespace}/{body.pod}"
-                if body.gone or (body.status or {}).get("phase") in TERMINAL_PHASES:
-                    self._unlisted.setdefault(pod, []).append(record.ts_ns)
-                    return
-                self._listed.setdefault(pod, []).append((record.ts_ns, record.seq))
-                if body.created_ts_ns is not None:
+                is_over = body.gone or (body.status or {}).get("phase") in TERMINAL_PHASES
+                row = record.ts_ns, 0 if is_over else record.seq
+                self._listed.setdefault(pod, []).append(row)
+                if body.created_ts_ns is not None and not is_over:
                     self._created[pod] = body.created_ts_ns
             case PodPreempted() as body:
                 pod = body.victim_uid, f"{body.victim_namespace}/{body.victim_pod}"
@@ -293,7 +295,7 @@ class PodsWithoutAdd:
         """Nobody asks for some pods any more, by their UIDs; what the log lacks is still known."""
         for pod in self.found() if gone else ():
             self._found.setdefault(pod.from_ts_ns, {})[pod.name] = pod.seq
-        for known in (self._listed, self._unlisted, self._victims, self._created):
+        for known in (self._listed, self._victims, self._created):
             for key in [key for key in known if key[0] in gone]:
                 del known[key]
         came = {ts_ns for uid in gone for ts_ns in self._adds.pop(uid, ())}
@@ -310,52 +312,38 @@ class PodsWithoutAdd:
 
     def found(self) -> Iterator[PodWithoutAdd]:
         """The pods, one a process at most for each."""
-        starts: list[tuple[int, bool] | None] = [*sorted(self._starts), None]
-        lists, pods = sorted(self._lists), sorted(self._shown(), key=lambda each: each[1])
-        for start, following in pairwise(starts):
-            assert start is not None
-            began_ns, from_start = start
-            end_ns = following[0] if following is not None else None
+        lists, starts = sorted(self._lists), [*sorted(self._starts), (_NEVER, True)]
+        shown = [(self._spans(pod), self._victims.get(pod, []), pod)
+                 for pod in {**self._listed, **self._victims}]  # fmt: skip
+        shown.sort(key=itemgetter(0, 1))
+        for (began_ns, from_start), (end_ns, _) in pairwise(starts):
+            to_ns = None if end_ns == _NEVER else end_ns
             found = self._found.get(began_ns, {})
             for name, seq in found.items():
-                yield PodWithoutAdd(seq, name, began_ns, end_ns)
+                yield PodWithoutAdd(seq, name, began_ns, to_ns)
             if not from_start or not _any_in(began_ns, end_ns, *self._adds.values()):
                 continue
-            last_ns = None if end_ns is None else end_ns - _READ_NS
-            for (uid, name), rows in pods:
-                if name in found:
+            for spans, killed, (uid, name) in shown:
+                if name in found or self._created.get((uid, name), 0) > self._last_line_ns:
                     continue
-                if self._created.get((uid, name), 0) > self._last_line_ns:
-                    continue
-                seqs = [
-                    seq
-                    for from_ns, to_ns, seq in rows
-                    for index in (bisect_left(lists, max(from_ns, began_ns + _READ_NS)),)
-                    if index < len(lists)
-                    and lists[index] < to_ns
-                    and _is_in(lists[index], began_ns, last_ns)
-                ]
-                killed = self._victims.get((uid, name), ())
-                seqs += [seq for ts_ns, seq in killed if _is_in(ts_ns, began_ns, end_ns)]
+                seqs = [seq for ts_ns, seq in killed if began_ns <= ts_ns < end_ns]
+                for from_ns, until_ns, seq in spans:
+                    index = bisect_left(lists, max(from_ns, began_ns + _READ_NS))
+                    last_ns = min(until_ns, end_ns - _READ_NS)
+                    seqs += [seq] if index < len(lists) and lists[index] < last_ns else []
                 adds = [self._adds.get(key, []) for key in _keys(uid, name)]
                 if seqs and not _any_in(began_ns, end_ns, *adds):
-                    yield PodWithoutAdd(min(seqs), name, began_ns, end_ns)
+                    yield PodWithoutAdd(min(seqs), name, began_ns, to_ns)
 
-    def _shown(self) -> Iterator[tuple[tuple[str | None, str], list[tuple[int, int, int]]]]:
-        """Pods, and from which list until before which: a record is made of what changed alone."""
-        for pod in {**self._listed, **self._victims}:
-            ends = [(ts_ns, 0) for ts_ns in self._unlisted.get(pod, ())]
-            rows = sorted([*ends, *self._listed.get(pod, ()), (1 << 62, 0)])
-            yield pod, [(at_ns, to_ns, seq) for (at_ns, seq), (to_ns, _) in pairwise(rows) if seq]
+    def _spans(self, pod: _Pod) -> list[tuple[int, int, int]]:
+        """From which list until before which it is there: only what changed has a record."""
+        rows = sorted([*self._listed.get(pod, ()), (_NEVER, 0)])
+        return [(at_ns, to_ns, seq) for (at_ns, seq), (to_ns, _) in pairwise(rows) if seq]
 
 
 def _keys(uid: str | None, name: str) -> Iterable[str]:
     return (name,) if uid is None else (uid, name)
 
 
-def _is_in(ts_ns: int, first_ns: int, end_ns: int | None) -> bool:
-    return first_ns <= ts_ns and (end_ns is None or ts_ns < end_ns)
-
-
-def _any_in(first_ns: int, end_ns: int | None, *times: Sequence[int]) -> bool:
-    return any(_is_in(ts_ns, first_ns, end_ns) for each in times for ts_ns in each)
+def _any_in(first_ns: int, end_ns: int, *times: Sequence[int]) -> bool:
+    return any(first_ns <= ts_ns < end_ns for each in times for ts_ns in each)

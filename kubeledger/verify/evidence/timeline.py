@@ -22,6 +22,7 @@ import msgspec
 
 from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.record import Body, Record
+from kubeledger.verify.evidence.builder import Surroundings
 from kubeledger.verify.evidence.coverage import Coverage, Loss
 from kubeledger.verify.evidence.gather import Gathered, are_unjoined, gather, is_gone, still_asked
 from kubeledger.verify.evidence.history_entries import ENTRY_KINDS, HistoryEntry, entry_of
@@ -84,8 +85,7 @@ class Timeline:
         found = entry_of(record)
         if found is not None:
             (uid, namespace, name), entry = found
-            of_name = self._entries.setdefault(f"{namespace}/{name}", {})
-            of_name.setdefault(uid, []).append(entry)
+            self._entries.setdefault(f"{namespace}/{name}", {}).setdefault(uid, []).append(entry)
 
     def forget(self, before_ns: int) -> set[str]:
         """Nobody asks for earlier times: what another state took the place of by then goes.
@@ -111,10 +111,8 @@ class Timeline:
         self.processes.settle(self.coverage)
         self.iterations.settle(self.coverage.unbroken_from)
         lists = {source: sorted(times) for source, times in self._lists.items()}
-        self._gathered = gather(
-            *(self._entries, lists, self.processes, self.iterations, self.coverage, self.specs),
-            self._gathered,
-        )
+        around = Surroundings(self.processes, self.iterations, self.coverage, self.specs)
+        self._gathered = gather(self._entries, lists, around, self._gathered)
         self.pods = {**self.pods, **self._gathered.pods}  # one whose UID is known now keeps its key
         self._by_name, self._window = {}, {}
         for key, pod in self._gathered.pods.items():

@@ -21,7 +21,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from heapq import heappop, heappush
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -91,11 +91,10 @@ class Times:
     def __init__(self, instances: ListedInstances) -> None:
         """``instances`` is filled beside this."""
         self._instances = instances
-        self._told: list[_Told] = []
+        self._told: dict[str, list[_Told]] = {}
         self._kills: dict[str, list[int]] = {}
         self._events: dict[tuple[str | None, str | None], list[int]] = {}
         self._over: dict[str | None, list[int]] = {}
-        self._begun: dict[str, int] = {}
         self._processes: list[int] = []
         self._since_ns = 0
         self._steps: list[tuple[int, int, int, int]] = []
@@ -109,8 +108,7 @@ class Times:
     def note(self, record: Record) -> None:
         body, ts_ns = record.body, record.ts_ns
         if isinstance(body, ClockStepped):
-            back_ns = body.from_ts_ns - body.to_ts_ns
-            self._steps.append((ts_ns, back_ns, record.seq, self._since_ns))
+            self._steps.append((ts_ns, body.from_ts_ns - body.to_ts_ns, record.seq, self._since_ns))
             self._since_ns = ts_ns
         elif isinstance(body, ContainerDied | ContainerStarted):
             self._since_ns = min(self._since_ns or ts_ns, ts_ns)
@@ -126,32 +124,22 @@ class Times:
             case ContainerStarted() | ContainerDied() if body.container_id and not body.sandbox:
                 name = body.pod_uid, body.container
                 died = isinstance(body, ContainerDied)
-                self._told.append(_Told(ts_ns, body.container_id, name, died))
-                if not died:
-                    first_ns = self._begun.get(body.container_id, ts_ns)
-                    self._begun[body.container_id] = min(first_ns, ts_ns)
+                told = _Told(ts_ns, body.container_id, name, died)
+                self._told.setdefault(body.container_id, []).append(told)
 
     def forget(self, before_ns: int, gone: Collection[str]) -> None:
         """Nobody asks for earlier times: what ended by then, and no list shows, is not needed.
 
         Nor for some pods; by their UIDs.
         """
-        over = {
-            told.container_id
-            for told in self._told
-            if told.name[0] in gone
-            or (
-                told.died
-                and told.ts_ns < before_ns
-                and self._instances.instance(told.container_id) is None
-            )
-        }
         self._over = {uid: times for uid, times in self._over.items() if uid not in gone}
         self._events = {of: times for of, times in self._events.items() if of[0] not in gone}
-        self._told = [told for told in self._told if told.container_id not in over]
-        for container_id in over:
-            self._begun.pop(container_id, None)
-            self._kills.pop(container_id, None)
+        for container_id, told in [*self._told.items()]:
+            is_over = any(each.died and each.ts_ns < before_ns for each in told)
+            is_listed = self._instances.instance(container_id) is not None
+            if any(each.name[0] in gone for each in told) or (is_over and not is_listed):
+                del self._told[container_id]
+                self._kills.pop(container_id, None)
         for name, times in self._events.items():
             last_ns = max((ts_ns for ts_ns in times if ts_ns < before_ns), default=before_ns)
             self._events[name] = [ts_ns for ts_ns in times if ts_ns >= last_ns]
@@ -168,7 +156,8 @@ class Times:
         by_lists: list[_Told] = []
         seen: set[tuple[str, bool, int]] = set()
         relists: dict[int, list[tuple[int, int]]] = {}  # process -> (told, newest that was seen)
-        for told in sorted(self._told, key=attrgetter("ts_ns", "container_id", "died")):
+        all_told = chain.from_iterable(self._told.values())
+        for told in sorted(all_told, key=attrgetter("ts_ns", "container_id", "died")):
             began_ns = self._began(told.ts_ns)
             key = told.container_id, told.died, began_ns
             found = None if key in seen else self._late_by(told, began_ns)
@@ -187,8 +176,7 @@ class Times:
                 known.append((told.ts_ns, late_ns))
                 by_lists.append(told)
             if late_ns > RELIST_NS:
-                end_ns = told.ts_ns + _AROUND_NS
-                spans.append((told.ts_ns - late_ns - _AROUND_NS, end_ns, late_ns))
+                spans.append((told.ts_ns - late_ns - _AROUND_NS, told.ts_ns + _AROUND_NS, late_ns))
         self._find_apart(known)
         self._find_early(known, by_lists)
         self._late = _most(sorted(spans))
@@ -244,10 +232,10 @@ class Times:
             events = self._events.get(told.name, [])
             index = bisect_right(events, told.ts_ns)
             happened_ns = events[index - 1] if index else None
-        begun_ns = self._begun.get(told.container_id)
-        if happened_ns is None and told.died and begun_ns is not None:
+        begun = [each.ts_ns for each in self._told[told.container_id] if not each.died]
+        if happened_ns is None and told.died and begun:
             over = self._over.get(told.name[0], ())
-            happened_ns = min((ns for ns in over if begun_ns < ns < told.ts_ns), default=None)
+            happened_ns = min((ns for ns in over if min(begun) < ns < told.ts_ns), default=None)
         kills = [] if told.died else self._kills.get(told.container_id, [])
         known = [ts_ns for ts_ns in kills if began_ns <= ts_ns < told.ts_ns]
         if known and (happened_ns is None or happened_ns < began_ns):

@@ -33,13 +33,10 @@ def relied_on(context: VerifyContext, record: Record, file: str) -> bool:
     """Whether the content of a manager's file counts; a wrong checksum is reported elsewhere."""
     is_wrong: bool = getattr(record.body, "checksum_ok", None) is False
     if is_wrong:
-        context.contradict(
-            record.ts_ns,
-            "node",
-            f"the checksum of {file} is not that of its content, which is not relied on",
-            (record.seq, f"checksum {getattr(record.body, 'checksum', '')} is stored"),
-            (record.seq, "its content has another checksum"),
-        )
+        why = f"the checksum of {file} is not that of its content, which is not relied on"
+        stored = record.seq, f"checksum {getattr(record.body, 'checksum', '')} is stored"
+        other = record.seq, "its content has another checksum"
+        context.contradict(record.ts_ns, "node", why, stored, other)
     return not is_wrong
 
 

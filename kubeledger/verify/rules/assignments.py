@@ -82,6 +82,7 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         grants, releases, shortages, refusals: of containers, and of the state file.
         starts, files: the manager began; its file was read.
         turned_off: setting and value with which nobody has anything of its own.
+        settings: what else its hints rest on.
         held: the table; ``complete``: nobody else has anything.
         pending: the pod that was to be admitted last, which kubelets up to 1.31 count as active;
             None where no record shows one.
@@ -98,6 +99,7 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
     refusals: ClassVar[type[Body]]
     starts: ClassVar[type[Body]]
     turned_off: ClassVar[tuple[str, str]]
+    settings: ClassVar[tuple[str, ...]]
     files: ClassVar[type[Body]]
     none: Any
 
@@ -166,7 +168,7 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
     @property
     def is_varied(self) -> bool:
         """Whether a variant's manager may give other hints than the recorded ones."""
-        return False
+        return any(map(self.context.settings.is_varied, self.settings))
 
     def hints(self, pod: Pod, container: Container | None) -> OwnHints | None:
         """The hints for a container, or (None) a pod, under a variant, too; None: not known."""
@@ -301,8 +303,7 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
     def take(self, record: Record, holder: Holder, value: V) -> None:
         """A container has it from now on."""
         by_file = getattr(record.body, "told_by", "log") == "state_file"
-        read_ns = record.ts_ns if by_file else None
-        self.held[holder] = Assignment(value, record.seq, read_ns)
+        self.held[holder] = Assignment(value, record.seq, record.ts_ns if by_file else None)
         self._note_change(holder, value, record)
 
     def lose(self, record: Record, holder: Holder) -> None:
@@ -420,7 +421,10 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         """
         for holder in sorted(self.held.keys() & set(still)):
             ended_ns = self._ended_ns(record.ts_ns, holder[0])
-            if not self.complete or ended_ns is None or self.may_be_pending(holder[0]):
+            # The last one that was to be admitted may count as active though it has ended.
+            kept = self.context.profile is None or self.facts.pending_admission_pod
+            is_pending = kept and self.pending in (None, holder[0])
+            if not self.complete or ended_ns is None or is_pending:
                 continue
             if noticed_ns - max(ended_ns, self._started_ns) < _NOTICED_NS:
                 continue
@@ -443,11 +447,6 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         come = [] if pod is None else [each for each in pod.intervals if each.since_ns <= ts_ns]
         last = max(come, key=lambda each: each.since_ns, default=None)
         return last.terminated_ns if last is not None and last.source == "api" else None
-
-    def may_be_pending(self, pod: str) -> bool:
-        """Whether a pod that has ended may count as active, as the last one to be admitted."""
-        known = self.context.profile is None or self.facts.pending_admission_pod
-        return known and self.pending in (None, pod)
 
     # -- hints ----------------------------------------------------------------------------------
 

@@ -72,36 +72,23 @@ class BackOff:
         failed_start: a start may have failed since the last one that did not.
         held_back: a start was held back since the newest instance ended.
         early: for the newest start, what each world says of whether its back-off was over.
+        unknown, failures, unlogged: what is missing where nothing is known; where starts may have
+            failed without a line; where an instance may have run that no record shows.
     """
 
     def __init__(self, container: str, *, is_new: bool) -> None:
         """A new container has no entry; nothing is known about others."""
         self._name = container
+        self.unknown = f"the restarts of container {container} since the kubelet started"
+        self.failures = f"events about starts of container {container} that failed"
+        self.unlogged = f"whether container {container} ran once more, which no record shows"
+        self._which = f"which restarts of container {container} raised its back-off"
         self.may_count_unlogged = self.failed_start = self.held_back = False
         self.early: tuple[Ruling, ...] = ()
         self._starts: list[int] | None = [] if is_new else None
         self.belief: Belief[Entry] = Belief([World(_NONE)])
         self._doubted: tuple[int, Entry] | None = None
         self.is_unknown = not is_new
-
-    @property
-    def unknown(self) -> str:
-        """What is missing where nothing is known."""
-        return f"the restarts of container {self._name} since the kubelet started"
-
-    @property
-    def failures(self) -> str:
-        """What is missing where starts may have failed without a line."""
-        return f"events about starts of container {self._name} that failed"
-
-    @property
-    def unlogged(self) -> str:
-        """What is missing where an instance may have run that no record shows."""
-        return f"whether container {self._name} ran once more, which no record shows"
-
-    @property
-    def _which(self) -> str:
-        return f"which restarts of container {self._name} raised its back-off"
 
     def lose(self) -> None:
         """Starts may be missing: any entry is possible."""

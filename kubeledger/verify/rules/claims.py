@@ -113,8 +113,7 @@ class ClaimVerifier(RuleVerifier):
         for told, shown in self._witnesses.passed(ts_ns):
             sides = (told.seq, told.text), (shown.seq, shown.text)
             why = f"{_FILE} shows another claim than the DRA manager prepared"
-            lost = self.context.coverage.missing(told.ts_ns, shown.ts_ns)
-            if lost is None or shown.value:
+            if self.context.coverage.missing(told.ts_ns, shown.ts_ns) is None or shown.value:
                 at_ns, absent, kind = shown.ts_ns, not shown.value, DraManagerStateRead.kind
                 self.context.contradict(at_ns, "node", why, *sides, by_absence=absent, kind=kind)
 

@@ -54,23 +54,15 @@ class OfPod(Protocol):
     def pod_uid(self) -> str | None: ...
 
 
-class OfContainer(OfPod, Protocol):
-    """A body about one container, or (``container`` None) about one of a pod."""
-
-    @property
-    def container(self) -> str | None: ...
-
-
 def key_for(state: NodeState, body: OfPod) -> str:
     """The key under which the node's state keeps the pod that a body is about."""
     return key_of(state.lifecycle, body.pod_uid, body.namespace, body.pod) or ""
 
 
-def subject_of(body: OfContainer) -> str:
-    """The subject of a finding about a container, as ``why`` takes it."""
-    if body.container is None:
-        return f"pod/{body.namespace}/{body.pod}"
-    return f"container/{body.namespace}/{body.pod}/{body.container}"
+def subject_of(body: OfPod) -> str:
+    """The subject of a finding about a container, or else a pod, as ``why`` takes it."""
+    pod, container = f"{body.namespace}/{body.pod}", getattr(body, "container", None)
+    return f"pod/{pod}" if container is None else f"container/{pod}/{container}"
 
 
 _SHOWN_NS: Final = 60 * NS_PER_S
@@ -223,10 +215,8 @@ class Container(msgspec.Struct):
         Where only ends are recorded, it is not known which container ran last.
         """
         for instance in self.instances[-2::-1]:
-            if instance.container_id == container_id:
-                return True
-            if instance.is_reported:
-                return False
+            if instance.container_id == container_id or instance.is_reported:
+                return instance.container_id == container_id
         return False
 
     def push(self, instance: Instance) -> None:
@@ -259,7 +249,7 @@ class Causes:
         if len(self._bodies) > _CAUSES_MAX:
             del self._bodies[next(iter(self._bodies))]
 
-    def judge(self, record: Record, body: OfContainer) -> Judgement | None:
+    def judge(self, record: Record, body: OfPod) -> Judgement | None:
         """The judgement of a decision about another one than its cause; None for the same."""
         cause = self._bodies.get(record.cause or 0)
         names = {} if cause is None else _names(cause)
@@ -365,8 +355,8 @@ def _ends_for_good(
     entry = spec.container(name)
     if entry is None or not spec.is_app(name):
         return None
-    has_own = entry.restart_policy is not None and facts.container_restart_rules
-    policy = (entry.restart_policy if has_own else None) or spec.restart_policy
+    own = entry.restart_policy if facts.container_restart_rules else None
+    policy = own or spec.restart_policy
     if before.killed_ns is not None or before.exit_code is None:
         counts = not before.killed_ns or bool(_ENDS_IT.intersection(before.reasons[:1]))
         by_rules = before.killed_ns is None and entry.restart_policy_rules

@@ -10,15 +10,24 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import reduce
 from operator import or_
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from msgspec.structs import replace
 
-from kubeledger.kubelet.cpumanager.policy_options import GuaranteedCPUs
-from kubeledger.kubelet.cpumanager.policy_static import StaticPolicy
+from kubeledger.kubelet.cpumanager.policy_options import (
+    GuaranteedCPUs,
+    PolicyOptionError,
+    StaticPolicyOptions,
+    new_static_policy_options,
+)
+from kubeledger.kubelet.cpumanager.policy_static import PolicyError, StaticPolicy, new_static_policy
 from kubeledger.kubelet.cpumanager.state_checkpoint import Assignments, State
+from kubeledger.kubelet.cpumanager.topology import CPUTopology, machine_of
 from kubeledger.kubelet.kube.containermanager import CPUSet, parse, text_of
+from kubeledger.kubelet.kube.maporder import FIRST_ORDER
 from kubeledger.kubelet.kube.pod import Container, Pod, containers_of
+from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
+from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.kubelet.topologymanager.resource_manager import leaves_to_later
 from kubeledger.model.bodies.resourcemanagers import (
     CpuAllocationFailed,
@@ -36,9 +45,13 @@ from kubeledger.verify.belief import Judgement, open_to, same
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pod_objects import Spec, specs_in
 from kubeledger.verify.rules.assignments import AssignmentVerifier, Holder, OwnHints
-from kubeledger.verify.rules.cpu_policy import cpu_policy_of, hints_of, is_varied
+from kubeledger.verify.variant import UNKNOWN
 
 _SLACK_NS: Final = 5 * NS_PER_S
+_OPTIONS: Final = "cpuManagerPolicyOptions"
+_RESERVED: Final = "reservedSystemCPUs"
+_RESERVES: Final = ("kubeReserved", "systemReserved")
+_VARIED: Final = (_OPTIONS, _RESERVED, *_RESERVES)
 
 
 class CpuTable(AssignmentVerifier[CPUSet]):
@@ -57,6 +70,7 @@ class CpuTable(AssignmentVerifier[CPUSet]):
     )
     manager, file = "CPU manager", "cpu_manager_state"
     turned_off = ("cpuManagerPolicy", "none")
+    settings = _VARIED
     denied = "cpu_manager_state shows other CPUs of containers than the lines"
     grants, releases, shortages, refusals = decides
     starts, files = CpuManagerStarted, CpuManagerStateRead
@@ -73,18 +87,16 @@ class CpuTable(AssignmentVerifier[CPUSet]):
     def is_own(self, resource: str) -> bool:
         return resource == "cpu"
 
-    @property
-    def is_varied(self) -> bool:
-        return is_varied(self.context)
-
     def hints(self, pod: Pod, container: Container | None) -> OwnHints | None:
         policy, _ = self.policy
         if policy is None or self.pool is None or not self.complete:
             return None
-        name = "" if container is None else container.name or ""
-        holder = (pod.metadata.uid or "", name)
+        holder = pod.metadata.uid or "", "" if container is None else container.name or ""
+        policy.cpus_to_reuse = {holder[0]: self.reusable(pod, holder)}
         state = State(self.pool, self.contents())
-        return hints_of(policy, state, pod, container, self.reusable(pod, holder))
+        if container is None:
+            return policy.get_pod_topology_hints(state, pod) or {}
+        return policy.get_topology_hints(state, pod, container) or {}
 
     def text(self, value: CPUSet) -> str:
         return text_of(value)
@@ -277,8 +289,7 @@ def _as_created(pod: Pod) -> Pod:
     if pod.status is None:
         return pod
     bare = {"container_statuses": None, "init_container_statuses": None}
-    status = replace(pod.status, **bare)
-    return replace(pod, status=status)
+    return replace(pod, status=replace(pod.status, **bare))
 
 
 def union(sets: Iterable[CPUSet]) -> CPUSet:
@@ -289,3 +300,79 @@ def union(sets: Iterable[CPUSet]) -> CPUSet:
 def set_or_none(text: str | None) -> CPUSet | None:
     """A set as written; None where nothing is."""
     return None if text is None else parse(text)
+
+
+# The static policy of the kubelet that runs: what it would give, refuse, or not start with.
+#
+# Machine, reserved CPUs and options are those that the process logged when it started; under a
+# variant, those that its settings would have led to.
+
+
+def cpu_policy_of(
+    start: CpuManagerStarted | None, context: VerifyContext
+) -> tuple[StaticPolicy | None, list[str]]:
+    """The policy of the process that runs, or what is missing to know it."""
+    profile = context.profile
+    known: dict[str, Any] = {
+        context.missing_profile: profile,
+        "the cores of the machine": start and start.cpus,
+        "the reserved CPUs": None if start is None else start.reserved_cpu_set,
+    }
+    if missing := [name for name, value in known.items() if value is None]:
+        return None, missing
+    assert profile is not None
+    assert start is not None
+    assert start.cpus is not None
+    topology = CPUTopology(machine_of(start.cpus), profile.resourcemanagers)
+    reserved = parse(start.reserved_cpu_set or "")
+    is_varied = context.settings.is_varied
+    if any(map(is_varied, _VARIED)):
+        try:
+            return _of_settings(topology, reserved, context, profile), []
+        except PolicyError as error:
+            return None, [f"a kubelet that starts with these settings ({error})"]
+    options = _options(start, context, profile)
+    if options is None:
+        return None, ["the options of the static policy"]
+    return StaticPolicy(topology, reserved, options, profile), []
+
+
+def _options(
+    start: CpuManagerStarted, context: VerifyContext, profile: KubeletProfile
+) -> StaticPolicyOptions | None:
+    """Those logged, or those of the settings; None where neither says."""
+    facts = profile.resourcemanagers
+    if not facts.cpu_policy_options:
+        return StaticPolicyOptions()
+    if start.options is not None:
+        return StaticPolicyOptions.of_logged(start.options)
+    configured = context.settings.get(_OPTIONS)
+    if configured is UNKNOWN:
+        return None
+    with suppress(PolicyOptionError):
+        return new_static_policy_options(_texts(configured), facts, FIRST_ORDER)
+    return None
+
+
+def _of_settings(
+    topology: CPUTopology, reserved: CPUSet, context: VerifyContext, profile: KubeletProfile
+) -> StaticPolicy:
+    """The policy that a variant's settings lead to; PolicyError if no kubelet starts with them."""
+    get, count = context.settings.get, reserved.bit_count()
+    is_varied = context.settings.is_varied
+    if is_varied(_RESERVED):
+        reserved = parse(str(get(_RESERVED) or ""))
+        count = reserved.bit_count() or count
+    elif any(map(is_varied, _RESERVES)) and not get(_RESERVED):
+        amounts = [each for name in _RESERVES if isinstance(each := get(name), dict)]
+        with suppress(QuantityError):
+            milli = sum(Quantity.from_api(each.get("cpu", "0")).milli_value() for each in amounts)
+            reserved, count = 0, -(-milli // 1000)
+    options, policy = _texts(get(_OPTIONS)), str(get("topologyManagerPolicy") or "none")
+    return new_static_policy(topology, count, reserved, options, policy, profile, FIRST_ORDER)
+
+
+def _texts(options: object) -> dict[str, str]:
+    """Options as they are configured; none where they are no map."""
+    pairs = options.items() if isinstance(options, dict) else ()
+    return {str(name): str(value) for name, value in pairs}

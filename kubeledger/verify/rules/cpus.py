@@ -16,7 +16,9 @@ from msgspec.structs import replace
 
 from kubeledger.kubelet.cpumanager.policy_options import FULL_PCPUS_ONLY
 from kubeledger.kubelet.cpumanager.policy_static import StaticPolicy, returned_cpus
-from kubeledger.kubelet.kube.containermanager import CPUSet, parse, set_of, text_of
+from kubeledger.kubelet.cpumanager.state_checkpoint import Assignments, State, StateError
+from kubeledger.kubelet.kube.containermanager import AllocationError, CPUSet, parse, set_of, text_of
+from kubeledger.kubelet.kube.maporder import MapOrder, explore
 from kubeledger.model.bodies.resourcemanagers import (
     CpuAllocationFailed,
     CpuManagerStarted,
@@ -32,14 +34,6 @@ from kubeledger.verify.debts import Missed
 from kubeledger.verify.evidence.pod_objects import Spec
 from kubeledger.verify.rules.activity import is_active
 from kubeledger.verify.rules.assignments import Holder
-from kubeledger.verify.rules.cpu_policy import (
-    give,
-    is_varied,
-    order_of,
-    refusal,
-    state_errors,
-    told_by,
-)
 from kubeledger.verify.rules.cpu_table import CpuTable, set_or_none, union
 from kubeledger.verify.variant import RECORDED
 
@@ -52,6 +46,14 @@ _CORRUPT: Final = "checkpoint is corrupted"
 _OTHER_POLICY: Final = re.compile(
     r'configured policy "(?P<configured>[^"]*)" differs from state checkpoint policy '
     r'"(?P<stored>[^"]*)"'
+)
+_SHORT: Final = re.compile(
+    r"not enough cpus available to satisfy request"
+    r"(?:: requested=(?P<requested>\d+), available=(?P<available>\d+))?$"
+)
+_PHYSICAL: Final = re.compile(
+    r"SMT Alignment Error: not enough free physical CPUs: available physical CPUs = "
+    r"(?P<available>\d+), requested CPUs = (?P<requested>\d+), CPUs per core = \d+$"
 )
 
 
@@ -67,7 +69,7 @@ class CpuVerifier(CpuTable):
         is_first = self.start is None
         super().started(record, body, state)
         policy, _ = self.policy
-        if not (is_first and body.restored and is_varied(self.context)) or policy is None:
+        if not (is_first and body.restored and self.is_varied) or policy is None:
             return
         errors = state_errors(policy, self.pool or 0, self.contents())
         if errors and (self.complete or "reserved" in errors[0]):
@@ -262,8 +264,7 @@ class CpuVerifier(CpuTable):
             more = "" if told is not None else f": {body.error}"
             return same(True, why + more, inputs=seqs)
         says_all = told is not None and (told[0] is None) != self.facts.cpu_shortage_names_numbers
-        is_recorded = self.context.variant == RECORDED
-        if told is not None and says_all and asked in counts and is_recorded:
+        if told is not None and says_all and asked in counts and self.context.variant == RECORDED:
             maybe = [h for h in self.held if not self.surely_has(h, record.ts_ns)]
             unlogged = self.unlogged(state, but=holder)
             least = 0 if unlogged is None else free.bit_count() - sum(unlogged)
@@ -312,8 +313,7 @@ class CpuVerifier(CpuTable):
         errors = state_errors(policy, pool, self.contents())
         said = next((error for error in errors if error in body.error), None)
         why = f"cpu_manager_state does not fit: {said or errors[0]}" if errors else "the file fits"
-        expected = {"error": said or next(iter(errors), None)}
-        return same(said is not None, why, expected=expected)
+        return same(said is not None, why, expected={"error": said or next(iter(errors), None)})
 
     def _judge_unread(self, error: str) -> Judgement:
         """A file that could not be read, or that another policy wrote."""
@@ -352,3 +352,64 @@ def _wrong_count(specs: list[Spec], counts: list[int], body: CpusAllocated) -> s
 
 def _cpus(count: int) -> str:
     return f"{count} CPU{'' if count == 1 else 's'}"
+
+
+def told_by(error: str, asked: int) -> tuple[int | None, bool] | None:
+    """How many CPUs were free by the error of an allocation, and whether it counts whole cores.
+
+    Of those only the CPUs of cores without a reserved one are counted.
+
+    Args:
+        error: its text.
+        asked: CPUs that the container asks for. The text has what was left of them once those on
+            the affinity's NUMA nodes were taken.
+
+    Returns:
+        None: the error tells nothing of that kind; no number: it does not say it.
+    """
+    if (match := _SHORT.match(error)) is not None:
+        requested, available = match["requested"], match["available"]
+        return None if available is None else asked - int(requested) + int(available), False
+    match = _PHYSICAL.match(error)
+    return None if match is None else (int(match["available"]), True)
+
+
+def give(
+    policy: StaticPolicy, pool: CPUSet, count: int, affinity: int | None, reusable: CPUSet
+) -> CPUSet | str:
+    """The CPUs that a container gets of the pool and of ``reusable`` ones, or why none."""
+    state = State(pool)
+    try:
+        policy.enforce_smt_alignment(state, count)
+        return policy.allocate_cpus(state, count, affinity, reusable)
+    except AllocationError as error:
+        return str(error)
+
+
+def refusal(policy: StaticPolicy, pool: CPUSet, count: int) -> str:
+    """Why a container that has so many CPUs is refused them; empty if it is not."""
+    try:
+        policy.enforce_smt_alignment(State(pool), count)
+    except AllocationError as error:
+        return str(error)
+    return ""
+
+
+def state_errors(policy: StaticPolicy, pool: CPUSet, held: Assignments) -> list[str]:
+    """What it may say of a state file that does not fit; empty if it does."""
+
+    def error(order: MapOrder) -> str:
+        try:
+            policy.validate_state(State(pool, held), order)
+        except StateError as fault:
+            return str(fault)
+        return ""
+
+    return list(dict.fromkeys(filter(None, explore(error))))
+
+
+def order_of(policy: StaticPolicy | None) -> str:
+    """By what CPUs are chosen, in words."""
+    options = () if policy is None else policy.options.names
+    names = [name for name in options if name != FULL_PCPUS_ONLY]
+    return f"by {' and '.join(names)}" if names else "by NUMA node, socket and core"

@@ -171,7 +171,7 @@ class SourceDisputes(Verifier):
             self.context.contradict(reading.ts_ns, subject, why, *sides, by_absence=is_guess)
 
     def _pod_rejected(self, record: Record, body: PodRejected, _: NodeState) -> None:
-        subject = f"pod/{body.namespace}/{body.pod}"
+        subject = subject_of(body)
         value = (body.reason, STATUS_PREFIX.sub("", body.message).rstrip())
         change = _row("refusal", subject, value, record, f"{body.reason}: {body.message}")
         rows = [*_lines("refusal", subject, record, ENDS, _end_of)]
@@ -264,9 +264,8 @@ class SourceDisputes(Verifier):
         if body.exit_code is not None and body.container is not None:
             subject = subject_of(body)
             self._died[subject] = body.container_id
-            value = (body.container_id, str(body.exit_code))
-            account = f"container {body.container_id} ended with {body.exit_code}"
-            self._sources.note_change(_row("exit code", subject, value, record, account))
+            change = _exit_row(subject, body.container_id, body.exit_code, record)
+            self._sources.note_change(change)
 
     def _container_killed(self, record: Record, body: ContainerKilled, _: NodeState) -> None:
         probe, _sep, of_probe = (body.reason or "").partition("_")
@@ -299,10 +298,8 @@ class SourceDisputes(Verifier):
         is_known = shown.shown.get("reason") != "ContainerStatusUnknown"
         is_last = shown.container_id == self._died.get(subject)
         if shown.state == "terminated" and is_known and is_last:
-            exit_code = str(shown.shown.get("exitCode"))
-            account = f"container {shown.container_id} ended with {exit_code}"
-            value = (shown.container_id, exit_code)
-            self._show(_row("exit code", subject, value, record, account))
+            exit_code = shown.shown.get("exitCode")
+            self._show(_exit_row(subject, shown.container_id, exit_code, record))
 
     def _kubelet_started(self, record: Record, body: KubeletStarted, _: NodeState) -> None:
         """Another process may find another machine."""
@@ -333,6 +330,11 @@ class SourceDisputes(Verifier):
 
 def _row(kind: str, subject: str, value: Parts, record: Record, account: str) -> Row[Parts]:
     return Row(kind, subject, value, record.seq, record.ts_ns, account)
+
+
+def _exit_row(subject: str, container_id: str, code: object, record: Record) -> Row[Parts]:
+    account = f"container {container_id} ended with {code}"
+    return _row("exit code", subject, (container_id, str(code)), record, account)
 
 
 def _lines(

@@ -173,9 +173,8 @@ def judge_stop(kill: Kill, spec: PodSpec) -> Judgement:
     seq: int | None = None
     if reason == "preempted":
         seq, why = kill.victim, "the pod was chosen to make room for a critical pod"
-        if seq is None and kill.preempting is not None:
+        if seq is None and (seq := kill.preempting) is not None:
             why = "the pod was preempted for a critical pod, as its event says"
-            seq = kill.preempting
     elif reason == "evicted":
         seq = kill.evicted or next(iter(kill.evictions), None)
         why = "the eviction manager chose the pod"

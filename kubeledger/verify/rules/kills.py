@@ -251,12 +251,10 @@ class KillVerifier(RuleVerifier):
         """A kill follows a failure, unless the container ends or another comes in its place."""
         due_ns, run = record.ts_ns + _ABSENT_AFTER_NS, pod.run(body.container_id)
         over = [] if run is None else [run.killed_ns, run.died_ns]
-        for other in pod.runs_of(body.container):
-            if other is not run and (other.started_ns or 0) > record.ts_ns:
-                over.append(other.started_ns)
-        if body.container_id is None or self.context.profile is None:
-            return
-        if any(ts_ns is not None and ts_ns <= due_ns for ts_ns in over):
+        over += [other.started_ns for other in pod.runs_of(body.container)
+                 if other is not run and (other.started_ns or 0) > record.ts_ns]  # fmt: skip
+        is_over = any(ts_ns is not None and ts_ns <= due_ns for ts_ns in over)
+        if is_over or body.container_id is None or self.context.profile is None:
             return
         who = {"container": body.container, "container_id": body.container_id}
         debt = Debt(
@@ -321,10 +319,10 @@ class KillVerifier(RuleVerifier):
             if listed is None or (listed.namespace, listed.name) == (body.namespace, body.pod):
                 return None
         wrong = self._names.judge(record, body)
-        if wrong is not None or body.container_id is None or observed:
-            return wrong
         *_, ran = (None, *(run for run in runs if run.is_started(record)))
-        if ran is None or ran.has_ended(record) or ran.container_id is None:
+        if wrong is not None or body.container_id is None or observed or ran is None:
+            return wrong
+        if ran.has_ended(record) or ran.container_id is None:
             return None  # another one may have been made and killed before it was shown
         why, inputs = f"the container that ran was {ran.container_id}", [ran.started_seq]
         if not self.context.coverage.is_watched(record.ts_ns):
@@ -398,13 +396,12 @@ class KillVerifier(RuleVerifier):
         record, body, run = kill.record, kill.body, kill.run
         if run is None or run.died_ns is None or not run.is_dead(record):
             return []
-        if record.ts_ns - run.died_ns < _ENDED_BEFORE_NS:
-            return []
         stay = self.context.timeline.interval(record.ts_ns, body.pod_uid, body.namespace, body.pod)
         over_ns = record.ts_ns if stay is None else stay.terminated_ns or record.ts_ns
         began_ns = record.ts_ns if stay is None else stay.end_decided_ns or record.ts_ns
         of_pod = began_ns <= run.died_ns and record.ts_ns - over_ns < _ENDED_BEFORE_NS
-        if of_pod and not self.context.times.kills(body.container_id, 0, run.died_ns):
+        is_untold = of_pod and not self.context.times.kills(body.container_id, 0, run.died_ns)
+        if is_untold or record.ts_ns - run.died_ns < _ENDED_BEFORE_NS:
             return []
         why = f"container {body.container} had ended by {format_ts(run.died_ns)}"
         return [same(False, f"{why}, and only what runs is killed", inputs=[run.died_seq])]

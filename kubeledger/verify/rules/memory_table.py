@@ -120,6 +120,7 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
     grants, releases, shortages, refusals = decides
     starts, files = MemoryManagerStarted, MemoryManagerStateRead
     turned_off = ("memoryManagerPolicy", "None")
+    settings = (_RESERVED,)
     none: Blocks = ()
 
     def __init__(self, context: VerifyContext) -> None:
@@ -165,12 +166,7 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
 
     def _reserves(self) -> Reserves | None:
         """What a variant keeps of the NUMA nodes; None where it is as recorded."""
-        context = self.context
-        return reserves_of(context.settings.get(_RESERVED)) if self.is_varied else None
-
-    @property
-    def is_varied(self) -> bool:
-        return self.context.settings.is_varied(_RESERVED)
+        return reserves_of(self.context.settings.get(_RESERVED)) if self.is_varied else None
 
     def started(self, record: Record, body: MemoryManagerStarted, state: NodeState) -> None:
         self.begin(body.restored)

@@ -152,15 +152,15 @@ class OomVerifier(RuleVerifier):
         if shortage is None or shortage.tasks is None:
             yield lacks([_NO_TABLE])
             return
-        worlds, scope = [World(body, shortage)], []
+        worlds, scope = list[World]([(body, shortage, ())]), []
         if self._variant is not None:
             worlds = list(self._variant.worlds(record, body, shortage, capacity))
             scope = self._variant.scope(body, shortage)
         rulings = []
-        for world in worlds:
-            adjusted = self._adjusted(record, world.body, capacity)
-            for ruling in self._choices(record, world.body, world.shortage):
-                assumes = (*ruling.assumes, *world.assumes)
+        for killed, report, assumed in worlds:
+            adjusted = self._adjusted(record, killed, capacity)
+            for ruling in self._choices(record, killed, report):
+                assumes = (*ruling.assumes, *assumed)
                 rulings.append(replace(ruling, why=ruling.why + adjusted, assumes=assumes))
         yield judge(rulings)
         if scope:

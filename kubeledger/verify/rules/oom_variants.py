@@ -96,12 +96,8 @@ _RESERVES = {
 _CGROUPS = "the version of the node's cgroups"
 
 
-class World(msgspec.Struct, frozen=True):
-    """A kill and its report with the adjustments that processes would have had."""
-
-    body: ProcessKilled
-    shortage: OutOfMemory
-    assumes: tuple[str, ...] = ()
+World = tuple[ProcessKilled, OutOfMemory, tuple[str, ...]]
+"""A kill and its report with the adjustments that processes would have had; what that assumes."""
 
 
 class OomVariant:
@@ -170,7 +166,7 @@ class OomVariant:
         moves = {} if body.reason == "container_limit" else self._moves(record, body, capacity)
         own = moves.pop(None, None)
         if own is None and all(new == {old} for old, new in moves.items()):
-            yield World(body, shortage)
+            yield body, shortage, ()
             return
         victim = body.chosen_pid if body.chosen_pid is not None else body.pid
         for pick, assumes in ((max, ()), (min, (_WHICH,))):
@@ -186,7 +182,7 @@ class OomVariant:
             moved = body
             if row is not None and body.oom_score_adj is not None:
                 moved = replace(body, oom_score_adj=row.oom_score_adj)
-            yield World(moved, replace(shortage, tasks=tuple(tasks)), assumes)
+            yield moved, replace(shortage, tasks=tuple(tasks)), assumes
 
     def _moves(
         self, record: Record, body: ProcessKilled, capacity: int
@@ -305,6 +301,5 @@ def _kills_all(profile: KubeletProfile | None, settings: Settings) -> bool | Non
     """Whether the kernel is asked to kill all processes of a container; None: not known."""
     if profile is None:
         return None
-    single = settings.get("singleProcessOOMKill")
     # Where nobody set it the kubelet takes false, with cgroup v2.
-    return kills_all_processes(profile.cgroups, single is True)
+    return kills_all_processes(profile.cgroups, settings.get("singleProcessOOMKill") is True)

@@ -64,7 +64,7 @@ class ChangeJudge(RuleVerifier, CachedResults):
         super().__init__(context)
         self._workers = Workers(context)
         self._witnesses = ProbeWitnesses(context, self._workers)
-        self._counts = Counts(context, self._workers)
+        self._counts = Counts(context, self._workers, self._reconsider)
         self._ticks: dict[int, tuple[Worker, ProbeExecuted]] = {}
         self._awaited: deque[tuple[int, Worker, Record]] = deque()
         self._waiting: list[_Waiting] = []
@@ -233,8 +233,7 @@ class ChangeJudge(RuleVerifier, CachedResults):
             pushed = "".join(f", {name} {getattr(body, name)}" for name in differ)
             why = f"{why} then; recorded is a change at {format_ts(record.ts_ns)}{pushed}"
             worker.believe(STORES[body.to_result], f"what record {record.seq} says")
-        judgement = same(allowed, why, expected=owed.expected, inputs=owed.inputs)
-        self._give(record, judgement)
+        self._give(record, same(allowed, why, expected=owed.expected, inputs=owed.inputs))
 
     # -- findings ----------------------------------------------------------------------------------
 
@@ -305,8 +304,7 @@ class ChangeJudge(RuleVerifier, CachedResults):
         return CachedResult(may_be=may_be, seqs=tuple(worker.streak), missing=tuple(missing))
 
     def hole(self, start_ns: int, end_ns: int) -> bool:
-        late_ns = self.context.times.late(end_ns)
-        is_due = self._workers.are_overdue(start_ns, end_ns - late_ns)
+        is_due = self._workers.are_overdue(start_ns, end_ns - self.context.times.late(end_ns))
         return is_due and not self._counts.logged_later
 
 

@@ -58,7 +58,7 @@ class _Tally:
         """The last one that was known."""
         self.ahead: Pair = (0, 0)
         """What is more than before: ticks that are lost, or came before a reading served late."""
-        self.seq, self.since_ns = 0, 0
+        self.since_ns = 0
         self.since_start = False
         """No tick of it was before the records."""
 
@@ -87,11 +87,12 @@ class Counts:
         logged_later: ticks may be recorded after others that came later, so nothing is compared.
     """
 
-    def __init__(self, context: VerifyContext, workers: Workers) -> None:
+    def __init__(self, context: VerifyContext, workers: Workers, report: Tell) -> None:
+        """``report`` is told of a worker of which no tick is missing up to a time."""
         self._context = context
         self._workers = workers
         self._readings: list[_Reading] = []
-        self._report: Tell | None = None
+        self._report = report
         self.logged_later = False
 
     def tick(self, worker: Worker, ts_ns: int, result: Result) -> None:
@@ -103,13 +104,11 @@ class Counts:
         while ts_ns - tally.recent[0][0] > _EARLY_NS + 2 * _SERVED_WITHIN_NS:
             tally.recent.popleft()
 
-    def read(self, worker: Worker, record: Record, body: ProbeCountersRead, report: Tell) -> None:
+    def read(self, worker: Worker, record: Record, body: ProbeCountersRead) -> None:
         """The counts of a worker were read."""
         if self._readings and self._readings[0].record.ts_ns != record.ts_ns:
             self.settle(None)
-        self._report = report
-        if worker.tally is None:
-            worker.tally = _Tally()
+        worker.tally = worker.tally or _Tally()
         worker.is_counted = True
         worker.counted_until_ns = record.ts_ns + _SERVED_WITHIN_NS
         counted = body.successful, body.failed
@@ -149,7 +148,6 @@ class Counts:
         near = [at for at in candidates if at <= record.ts_ns + _AT_ONCE_NS]
         sure = all(tally.off(counted, ns) == (0, 0) for at in near for ns in (at, at + _NEAR_NS))
         if known and agreed and sure and self._workers.logs_all:
-            assert self._report is not None
             self._report(worker, record.ts_ns - _EARLY_NS)
             self._count_anew(worker, record.ts_ns, since_start=True)
             offs = {(0, 0)}
@@ -162,7 +160,7 @@ class Counts:
             first = (0, 0) if tally.since_start else tally.base
             was, tally.last = tally.last or first, tally.base
             tally.ahead = max(tally.base[0] - was[0], 0), max(tally.base[1] - was[1], 0)
-            tally.seq, tally.since_ns = record.seq, record.ts_ns
+            tally.since_ns = record.ts_ns
         worker.is_fresh = False
         return wrong and not worker.is_reported
 
@@ -286,8 +284,7 @@ class Change(NamedTuple):
         if differ:
             recorded = (f"{n} {getattr(self.body, n)} instead of {expected[n]}" for n in differ)
             why = f"{why}; recorded is {', '.join(recorded)}"
-        ruling = self._denied(world, why)
-        return Case(state, replace(ruling, allowed=not differ, expected=expected))
+        return Case(state, replace(self._denied(world, why), allowed=not differ, expected=expected))
 
     def _denied(self, world: World[State], why: str) -> Ruling:
         return Ruling(allowed=False, why=why, assumes=world.assumes, inputs=self._inputs)
@@ -386,7 +383,6 @@ class Change(NamedTuple):
                 expected = (SAYS[state.was] if state.was else None, SAYS[state.cached])
                 fits = body.run in (None, state.ticks) or state.at_least
                 if expected == (body.from_result, body.to_result) and fits:
-                    assumes = (*world.assumes, lost)
-                    ruling = replace(denied, allowed=True, why="", assumes=assumes)
+                    ruling = replace(denied, allowed=True, why="", assumes=(*world.assumes, lost))
                     cases.append(Case(state._replace(was=None), ruling))
         return cases

@@ -222,10 +222,9 @@ class Worker:
         if self.belief is None or machine is None:
             return
         holds = result == FAILURE and self.probe_type != "readiness"
-        cap = machine.cap
+        run = 0 if holds else machine.cap
 
         def is_reported(state: State) -> Iterable[State]:
-            run = 0 if holds else cap
             yield state._replace(
                 last=result, run=run, at_least=not holds, cached=result, on_hold=holds, was=None
             )

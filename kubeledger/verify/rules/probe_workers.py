@@ -30,6 +30,8 @@ from kubeledger.verify.evidence.times import When
 from kubeledger.verify.rules.containers import key_for
 from kubeledger.verify.rules.probe_worker import Worker
 
+Name = tuple[str, str]
+"""Key of a pod, and the name of a container in it."""
 About = ProbeExecuted | ProbeTransitioned | ProbeCountersRead | ProbeTicksFolded
 
 _MAKES_PROBER_NS: Final = 3 * NS_PER_S
@@ -83,7 +85,7 @@ class Workers:
     def __init__(self, context: VerifyContext) -> None:
         self._context = context
         self._workers: dict[tuple[str, str, ProbeType], Worker] = {}
-        self._instances: dict[tuple[str, str], Instance] = {}
+        self._instances: dict[Name, Instance] = {}
         self._added: set[str] = set()
         self._kubelet_ns = 0
         self._first_reported_ns: int | None = None
@@ -151,16 +153,9 @@ class Workers:
             self._instances[name] = before.next(body.container_id, record.seq, record.ts_ns)
 
     def end(
-        self,
-        record: Record,
-        key: str,
-        container: str,
-        container_id: str | None = None,
-        *,
-        died: bool = True,
+        self, record: Record, name: Name, container_id: str | None = None, *, died: bool = True
     ) -> None:
         """An instance has ended, the newest where none is named."""
-        name = key, container
         instance = self._instances.setdefault(name, Instance(container_id, record.seq))
         if instance.ended_ns is not None and container_id not in (
             None, instance.container_id, instance.before_id
@@ -176,7 +171,7 @@ class Workers:
             instance = self._instances.get((key, shown.name))
             is_it = instance is not None and instance.container_id == shown.container_id
             if instance is not None and is_it and shown.state == "terminated":
-                self.end(record, key, shown.name, shown.container_id)
+                self.end(record, (key, shown.name), shown.container_id)
 
     def instance(self, worker: Worker) -> Instance | None:
         return self._instances.get((worker.key, worker.container))
@@ -319,12 +314,13 @@ class Workers:
         same = worker.newest is not None and (
             container_id == worker.container_id or (unnamed and not worker.is_on_hold)
         )
-        if same and worker.is_on_hold and self._may_have_followed(worker, instance, ts_ns):
-            same = False
+        late = ts_ns - worker.newest_ns > worker.spec.break_ns
+        ended_ns = None if instance is None else instance.ended_ns
+        if worker.is_on_hold and (late or (ended_ns or -1) >= worker.newest_ns):
+            same = False  # it may have got a new container unseen
         if same:
             worker.container_id = worker.container_id or container_id
             self._doubt(worker, 0, ts_ns)
-            late = ts_ns - worker.newest_ns > worker.spec.break_ns
             self.miss(worker, worker.missing_ticks(worker.newest_ns, ts_ns), ts_ns, late=late)
             return
         if worker.newest is not None and not worker.is_on_hold:
@@ -345,14 +341,6 @@ class Workers:
             self._doubt(worker, strict, ts_ns)
             missing_ticks = missing_ticks if self.logs_all else strict
             self.miss(worker, missing_ticks, ts_ns, restarts=False)
-
-    def _may_have_followed(self, worker: Worker, instance: Instance | None, ts_ns: int) -> bool:
-        """Whether a worker on hold may have got a new container unseen."""
-        assert worker.spec is not None
-        if ts_ns - worker.newest_ns > worker.spec.break_ns:
-            return True
-        ended_ns = None if instance is None else instance.ended_ns
-        return ended_ns is not None and ended_ns >= worker.newest_ns
 
     def name(self, worker: Worker, container_id: str | None) -> None:
         """A change names the container: another one, or that which the ticks did not name."""
@@ -424,24 +412,18 @@ class Workers:
         return since_ns + spec.break_ns - spec.period_ns
 
     def miss(
-        self,
-        worker: Worker,
-        missing_ticks: int,
-        ts_ns: int,
-        *,
-        restarts: bool = True,
-        late: bool = False,
+        self, worker: Worker, ticks: int, ts_ns: int, *, restarts: bool = True, late: bool = False
     ) -> None:
         """Up to so many ticks may be missing before a time; ``late``: no tick takes so long."""
-        if not missing_ticks or worker.spec is None:
+        if not ticks or worker.spec is None:
             return
         coverage, since_ns = self._context.coverage, worker.newest_ns or ts_ns
         is_complete = coverage.at(ts_ns) is None and coverage.hole(since_ns, ts_ns) is None
         lost = restarts and not is_complete
-        span = Span(missing_ticks, restarts=lost, counted=worker.is_next_counted, quiet=is_complete)
+        span = Span(ticks, restarts=lost, counted=worker.is_next_counted, quiet=is_complete)
         surely = False
         if not self.logs_all:
-            self._doubt(worker, missing_ticks, ts_ns)
+            self._doubt(worker, ticks, ts_ns)
             span = span._replace(results=(SUCCESS,))
             surely = is_complete and late
         worker.miss(span, _missing(worker, ts_ns), ts_ns, surely=surely)

@@ -80,7 +80,7 @@ class ProbeVerifier(ChangeJudge):
             ContainerKilled: self._container_ended,
             # What waits for its back-off has ended, if the line of that is lost, too.
             RestartBackedOff: lambda record, body, state: self._workers.end(
-                record, key_for(state, body), body.container
+                record, (key_for(state, body), body.container)
             ),
             ProbeExecuted: self._ticked,
             ProbeTicksFolded: self._folded,
@@ -148,7 +148,7 @@ class ProbeVerifier(ChangeJudge):
         if body.container is None:
             return
         key, died = key_for(state, body), isinstance(body, ContainerDied)
-        self._workers.end(record, key, body.container, body.container_id, died=died)
+        self._workers.end(record, (key, body.container), body.container_id, died=died)
         probe_type = None if isinstance(body, ContainerDied) else PROBE_OF_KILL.get(body.reason)
         worker = probe_type and self._workers.known(key, body.container, probe_type)
         if worker and worker.container_id in (None, body.container_id):
@@ -211,8 +211,7 @@ class ProbeVerifier(ChangeJudge):
         self._pass_time(record.ts_ns)
         if self.context.profile is None or self._counts.logged_later:
             return
-        worker = self._workers.find(body, state, record.ts_ns)
-        self._counts.read(worker, record, body, self._reconsider)
+        self._counts.read(self._workers.find(body, state, record.ts_ns), record, body)
 
     def _reported(self, record: Record, body: KubernetesEvent, state: NodeState) -> None:
         if body.reason == "Unhealthy" and body.object_kind == "Pod":

@@ -152,10 +152,9 @@ class RestartVerifier(Starts):
                 expected["previous_container_id"] = before.container_id
             else:
                 container.back_off.lose()  # one that only lists show ran in between
-        died_ns = None if before is None else before.died_ns
+        reasons, died_ns = (before.reasons, before.died_ns) if before is not None else ((), None)
         in_order = died_ns is None or now.started_ns is None or died_ns <= now.started_ns
-        if before is not None and before.reasons and body.reason is not None and in_order:
-            reasons = before.reasons
+        if reasons and body.reason is not None and in_order:
             expected["reason"] = body.reason if body.reason in reasons else reasons[0]
         count = None if before is None or before.count is None else before.count + 1
         if listed is not None and (count is None or body.restart_count == listed):
@@ -245,14 +244,14 @@ class RestartVerifier(Starts):
             passed_ns = self._passed_unseen(record, body, container, ended, passed_ns)
         said = judge(back_off.holds_back(value_ns, record.seq, policy, passed_ns))
         if said.verdict == "match" and died_ns is not None and since_ns >= NS_PER_S // 10:
+            passed, at = f"{since_ns / NS_PER_S:.1f} s", format_ts(died_ns)
             if since_ns >= value_ns:
-                why = f"container {body.container} had ended by {format_ts(died_ns)}, "
-                why += f"{since_ns / NS_PER_S:.1f} s before, so a back-off of {body.back_off_s} s"
-                said = open_to(back_off.unlogged, denied=f"{why} was over")
+                why = f"container {body.container} had ended by {at}, {passed} before, so a "
+                why += f"back-off of {body.back_off_s} s was over"
+                said = open_to(back_off.unlogged, denied=why)
             else:
-                why = f"{said.why}, of which {since_ns / NS_PER_S:.1f} s had passed since it was "
-                why += f"seen to have ended at {format_ts(died_ns)}"
-                said = replace(said, why=why)
+                since = f"{passed} had passed since it was seen to have ended at {at}"
+                said = replace(said, why=f"{said.why}, of which {since}")
         ends = () if ended is None else (ended.killed_seq, ended.died_seq)
         shown = None if newest is None else newest.seq
         self._conclude(record, body, said, inputs=(self.context.settings.seq, shown, *ends))
@@ -281,11 +280,10 @@ class RestartVerifier(Starts):
         The sync that kills one looks at the end of the one before it. Lists count what there was.
         """
         pod = self.context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        runs = [] if pod is None else pod.runs_of(body.container)
-        ids = [run.container_id for run in runs]
+        ids = [run.container_id for run in (pod.runs_of(body.container) if pod else ())]
         at = ids.index(ended.container_id) if ended.container_id in ids else len(ids)
-        counts = [ended.count, *map(self.context.instances.count, ids[at + 1 : at + 2])]
-        if len(counts) == 2 and None not in counts and counts[1] == (counts[0] or 0) + 1:
+        counts = [*map(self.context.instances.count, ids[at + 1 : at + 2])]
+        if ended.count is not None and counts == [ended.count + 1]:
             return 0
         earlier = next((i for i in reversed(container.instances) if i.seq < ended.seq), None)
         before_ns = None if earlier is None else earlier.ended_from_ns(self.context.times)

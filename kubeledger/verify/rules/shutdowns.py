@@ -120,22 +120,20 @@ class ShutdownVerifier(RuleVerifier):
             if found is None or (ends_ns is not None and ends_ns <= ts_ns):
                 continue
             wait_s = sum(group.seconds for group in groups[: found[0]])
-            self.context.debts.owe(
-                (*_STOP, pod.key),
-                Debt(
-                    since=record,
-                    due_ns=ts_ns + wait_s * NS_PER_S + _LATE_NS,
-                    shown_by=PodTerminating,
-                    kind=PodTerminating.kind,
-                    subject=f"pod/{pod.full_name}",
-                    expected={"reason": "shutdown", "grace_period_s": found[1]},
-                    why=f"the node shuts down since {format_ts(ts_ns)}, and pod {pod.full_name} "
-                    f"had to be stopped within {wait_s} s",
-                    rule=self.rule,
-                    inputs=(record.seq, pod.seq),
-                    by_lines=True,
-                ),
+            debt = Debt(
+                since=record,
+                due_ns=ts_ns + wait_s * NS_PER_S + _LATE_NS,
+                shown_by=PodTerminating,
+                kind=PodTerminating.kind,
+                subject=f"pod/{pod.full_name}",
+                expected={"reason": "shutdown", "grace_period_s": found[1]},
+                why=f"the node shuts down since {format_ts(ts_ns)}, and pod {pod.full_name} had to "
+                f"be stopped within {wait_s} s",
+                rule=self.rule,
+                inputs=(record.seq, pod.seq),
+                by_lines=True,
             )
+            self.context.debts.owe((*_STOP, pod.key), debt)
 
     def _terminating(self, record: Record, body: PodTerminating, state: NodeState) -> None:
         key = body.pod_uid or ""
@@ -157,21 +155,18 @@ class ShutdownVerifier(RuleVerifier):
         for other, since in self._stopped.values():
             over_ns = since.ts_ns + self._groups()[other].seconds * NS_PER_S
             if other < index and record.ts_ns + _AT_ONCE_NS < over_ns:
-                self.context.debts.owe(
-                    (*_TURN, key, getattr(since.body, "pod_uid", "")),
-                    Debt(
-                        since=record,
-                        due_ns=record.ts_ns + _LATE_NS,
-                        shown_by=PodTerminated,
-                        subject=subject,
-                        by_lines=True,
-                        why="pods of a higher priority are stopped when all others have ended",
-                        disputed=(
-                            (since.seq, "a pod of a lower priority is stopped, and has not ended"),
-                            (record.seq, "the pod is stopped"),
-                        ),
-                    ),
+                first = since.seq, "a pod of a lower priority is stopped, and has not ended"
+                debt = Debt(
+                    since=record,
+                    due_ns=record.ts_ns + _LATE_NS,
+                    shown_by=PodTerminated,
+                    subject=subject,
+                    by_lines=True,
+                    why="pods of a higher priority are stopped when all others have ended",
+                    disputed=(first, (record.seq, "the pod is stopped")),
                 )
+                whose = getattr(since.body, "pod_uid", "")
+                self.context.debts.owe((*_TURN, key, whose), debt)
         self._stopped[key] = index, record
 
     def _terminated(self, record: Record, body: PodTerminated, state: NodeState) -> None:

@@ -170,10 +170,10 @@ class Starts(RuleVerifier):
             self._judge_came(record, body, key)
             self._added.add(key)
             self._over.pop(key, None)
-        for container in self._of_pod(key):
-            if body.operation == "ADD":
+            for container in self._of_pod(key):
                 container.back_off.reset()
-            elif body.operation == "UPDATE":
+        elif body.operation == "UPDATE":
+            for container in self._of_pod(key):
                 container.back_off.failed_start = True
                 container.back_off.may_be_new()
 
@@ -213,9 +213,7 @@ class Starts(RuleVerifier):
                 why = "a pod has ended, and a container of it runs on"
                 ran = seq, f"container {run.name} ran until {format_ts(until_ns)}"
                 sides = (record.seq, "the pod is terminated"), ran
-                self.context.contradict(
-                    record.ts_ns, f"pod/{body.namespace}/{body.pod}", why, *sides
-                )
+                self.context.contradict(record.ts_ns, subject_of(body), why, *sides)
         self._over.setdefault(key, record)
         self._gone(key)
 
@@ -296,10 +294,8 @@ class Starts(RuleVerifier):
         process = self._process
         pod = self.context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
         run = None if pod is None else pod.run(body.container_id)
-        if run is None or run.died_ns is None or process is None:
-            return
-        if run.died_seq > record.seq:
-            return  # the line stands later, by a clock that was set back
+        if run is None or run.died_ns is None or process is None or run.died_seq > record.seq:
+            return  # or the line of its end stands later, by a clock that was set back
         if process.started_ns <= run.died_ns < record.ts_ns - RELIST_NS:
             why = "a container runs after it was seen to have ended"
             name = f"container {(body.container_id or '')[:12]}"
@@ -323,17 +319,12 @@ class Starts(RuleVerifier):
             if until_ns or untold:
                 why = f"two instances of container {body.container} run at once"
                 name = f"container {(run.container_id or '')[:12]}"
-                says = f"{name} ran until {format_ts(until_ns)}"
-                first = (instance.started_seq or 0, f"{name} runs, and nothing tells of its end")
-                self.context.contradict(
-                    record.ts_ns,
-                    subject_of(body),
-                    why,
-                    first if untold else (seq, says),
-                    (record.seq, f"container {body.container_id[:12]} runs"),
-                    by_absence=untold,
-                    kind=record.kind,
-                )
+                first = (seq, f"{name} ran until {format_ts(until_ns)}")
+                if untold:
+                    first = instance.started_seq or 0, f"{name} runs, and nothing tells of its end"
+                sides = first, (record.seq, f"container {body.container_id[:12]} runs")
+                at_ns, about, kind = record.ts_ns, subject_of(body), record.kind
+                self.context.contradict(at_ns, about, why, *sides, by_absence=untold, kind=kind)
 
     def _is_end_untold(
         self, record: Record, body: ContainerStarted, run: ContainerRun, begun_ns: int
@@ -403,10 +394,9 @@ class Starts(RuleVerifier):
         self._causes.see(record, body)
         container = self._find(key_for(state, body), body.container)
         newest = None if container is None else container.at(0)
-        fails = body.to_result == "failure" and body.probe_type != "readiness"
-        runs = newest is not None and not newest.has_ended
-        if fails and newest and runs and body.container_id in (None, newest.container_id):
-            newest.is_to_be_killed = True
+        kills = body.to_result == "failure" and body.probe_type != "readiness"
+        if newest and kills and body.container_id in (None, newest.container_id):
+            newest.is_to_be_killed |= not newest.has_ended
 
     def _reported(self, record: Record, body: KubernetesEvent, state: NodeState) -> None:
         key, name = key_for(state, body), body.container
@@ -416,11 +406,10 @@ class Starts(RuleVerifier):
         is_line = name is not None and any(piece.line is not None for piece in record.evidence)
         if name is not None and is_line and body.reason in _TURNED:
             self._take_turn(record, body, self._get(key, name))
-        if body.reason == "Created" and name is not None:
-            if is_line and "created" in body.message.lower():
-                self._created(record, self._get(key, name))
-            return
-        self._failed(record, body, key)
+        if body.reason != "Created" or name is None:
+            self._failed(record, body, key)
+        elif is_line and "created" in body.message.lower():
+            self._created(record, self._get(key, name))
 
     def _take_turn(self, record: Record, body: KubernetesEvent, container: Container) -> None:
         """What starts twice, and then is created twice, started before it was created."""
@@ -434,9 +423,8 @@ class Starts(RuleVerifier):
         if created.ts_ns > started.ts_ns + RELIST_NS and lost is None:
             why = "a container is started before it is created"
             sides = (started.seq, "it is started"), (created.seq, "it is created")
-            self.context.contradict(
-                record.ts_ns, subject_of(body), why, *sides, by_absence=True, kind=record.kind
-            )
+            at_ns, about, kind = record.ts_ns, subject_of(body), record.kind
+            self.context.contradict(at_ns, about, why, *sides, by_absence=True, kind=kind)
 
     def _failed(self, record: Record, body: OfPod, key: str) -> None:
         """A start that the back-off let through, and counted, did not succeed."""
@@ -503,16 +491,14 @@ class Starts(RuleVerifier):
     def _in_sync(self, container: Container, back_off: BackOff) -> bool | None:
         """Whether the sync that killed the newest instance starts the next; None: not known."""
         before = container.at(0)
-        killed = before is not None and before.killed_ns is not None
-        if before is not None and before.is_to_be_killed and not killed:
-            return None  # the line of its kill may be lost
-        if before is None or not killed or back_off.held_back or container.was_inherited:
+        if before is None:
             return False
-        if set(before.reasons) == {_HOOK}:
+        if before.killed_ns is None:  # the line of its kill may be lost
+            return None if before.is_to_be_killed else False
+        if back_off.held_back or container.was_inherited or set(before.reasons) == {_HOOK}:
             return False
-        if back_off.failed_start or not _SYNC_KILLS.intersection(before.reasons):
-            return None
-        return True
+        by_sync = not back_off.failed_start and bool(_SYNC_KILLS.intersection(before.reasons))
+        return by_sync or None
 
     def _keeps_dead(self) -> bool:
         """Whether the newest dead instance of each container is kept."""

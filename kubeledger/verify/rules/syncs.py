@@ -124,16 +124,15 @@ class SyncVerifier(RuleVerifier):
             ContainerDied: self._died,
             ContainerKilled: self._killed,
             ContainerStarted: self._started,
-            KubeletStarted: self._kubelet_started,
+            KubeletStarted: lambda record, body, state: self._pods.clear(),
             PodListed: self._listed,
-            NodeTroubled: self._troubled,
+            NodeTroubled: lambda record, body, state: self.context.debts.defer(
+                _SYNC, due_ns=self._due_ns(record.ts_ns)
+            ),
             PodConfigChanged: self._config_changed,
         }
 
     # -- pods --------------------------------------------------------------------------------
-
-    def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
-        self._pods.clear()
 
     def _forget(self, key: str) -> None:
         self._pods.pop(key, None)
@@ -152,13 +151,14 @@ class SyncVerifier(RuleVerifier):
     def _owe_changes(self, record: Record, body: PodListed, pod: _SyncedPod, key: str) -> None:
         """A container that a list shows with another image than one before it is killed."""
         listed = self.context.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        for name, shown in pod.shown.items() if listed is not None else ():
-            now = None if listed is None else image_of(listed, name)
-            if not shown.runs or now is None or listed is None:
+        spec = next(iter(versions_of(() if listed is None else (listed,))), None)
+        for name, shown in pod.shown.items() if spec is not None else ():
+            entry = None if spec is None else spec.container(name)
+            if spec is None or entry is None or entry.image is None or not shown.runs:
                 continue
+            now = entry.image
             before, seq = self._images.setdefault(shown.container_id, (now, record.seq))
-            spec = next(iter(versions_of((listed,))), None)
-            if before == now or spec is None or not spec.is_app(name):
+            if before == now or not spec.is_app(name):
                 continue
             debt = Debt(
                 since=record,
@@ -186,9 +186,6 @@ class SyncVerifier(RuleVerifier):
         if body.pod is not None and getattr(body, "object_kind", "Pod") == "Pod":
             whole = (_SYNC, key_for(state, body), *filter(None, [body.container]))
             self.context.debts.defer(*whole, due_ns=self._due_ns(record.ts_ns))
-
-    def _troubled(self, record: Record, body: NodeTroubled, state: NodeState) -> None:
-        self.context.debts.defer(_SYNC, due_ns=self._due_ns(record.ts_ns))
 
     def _due_ns(self, from_ns: int) -> int:
         policy = policy_of(self.context)

@@ -159,8 +159,7 @@ class Affinities(DeviceTable):
         options = context.settings.get(_OPTIONS)
         given = options.items() if isinstance(options, dict) else ()
         try:
-            texts = {name: str(value) for name, value in given}
-            read = policy_options(texts, profile.topology)
+            read = policy_options({name: str(value) for name, value in given}, profile.topology)
         except ConfigurationError:
             return False
         return len(policy.numa_nodes) <= read.max_allowable_numa_nodes
@@ -168,9 +167,9 @@ class Affinities(DeviceTable):
     def _merge(
         self, record: Record, body: AffinityDecided, policy: Policy, offer: Offer, pod: str
     ) -> _Merged:
-        context = self.context
-        assert context.profile is not None
-        hint, admits = merge(policy, [offer.hints], context.profile.topology)
+        context, profile = self.context, self.context.profile
+        assert profile is not None
+        hint, admits = merge(policy, [offer.hints], profile.topology)
         wrong = self._wrong_subject(body, offer, pod)
         expected: dict[str, Any] = {"hint": _plain(hint), **wrong}
         if body.admit is not None:
@@ -182,7 +181,7 @@ class Affinities(DeviceTable):
             own = _of(body.disputed)
         logged = {**recorded(record, expected), "hint": _plain(own)}
         why = _merged(policy, offer, hint, admits=admits)
-        if not admits and (blame := blamed(policy, offer.hints, context.profile.topology)):
+        if not admits and (blame := blamed(policy, offer.hints, profile.topology)):
             why = f"{blame_text(blame, policy)}; {why}"
         inputs = (offer.record.seq, context.settings.seq or 0)
         if logged == expected:
@@ -208,9 +207,8 @@ class Affinities(DeviceTable):
         denying = [each for each in tried if each.judgement.verdict == "impossible"]
         if not denying or len(denying) == len(tried):
             return min((each.judgement for each in tried), key=lambda j: j.verdict == "match")
-        self._refuted |= {(each.policy.name, each.policy.numa_nodes) for each in denying}
-        fits = {(each.policy.name, each.policy.numa_nodes): True for each in tried}
-        fits |= {(each.policy.name, each.policy.numa_nodes): False for each in denying}
+        fits = {(e.policy.name, e.policy.numa_nodes): e not in denying for e in tried}
+        self._refuted.update(key for key, fit in fits.items() if not fit)
         unknown = [
             phrase
             for phrase, part in ((_POLICY, 1), (_NODES, 0))
@@ -241,8 +239,8 @@ class Affinities(DeviceTable):
 
     def _is_own(self, setting: str) -> bool:
         """Whether a setting is the recorded one, and its sources agree."""
-        context = self.context
-        return setting not in context.settings.disputed | context.variant.settings.keys()
+        settings = self.context.settings
+        return setting not in settings.disputed | settings.variant.settings.keys()
 
     def _compare_scope(self, record: Record, body: AffinityDecided) -> None:
         """Hints and merged hint are about a container, or a pod: the setting says which."""
@@ -267,12 +265,9 @@ class Affinities(DeviceTable):
             empty = [resource for resource, hints in offer.body.hints.items() if hints == ()]
             if not all(any(f"'{resource}'" in text for text in logged) for resource in empty):
                 return False
-        context = self.context
-        gates = context.settings.get("featureGates")
-        gates = gates if isinstance(gates, dict) else {}
-        assert context.profile is not None
-        cpus = gates.get("CPUManager", True) is not False
-        memory = context.profile.resourcemanagers.memory_manager_gate_on
+        gates, profile = self.context.settings.get("featureGates"), self.context.profile
+        cpus = not isinstance(gates, dict) or gates.get("CPUManager", True) is not False
+        memory = profile is not None and profile.resourcemanagers.memory_manager_gate_on
         return not lines or lines >= 1 + cpus + memory
 
 

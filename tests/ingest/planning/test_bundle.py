@@ -205,6 +205,18 @@ def test_journal_beside_the_log(tmp_path: Path) -> None:
     assert one(tmp_path, tmp_path / "n").bundle.skipped == plan.bundle.skipped
 
 
+def test_a_journal_that_lacks_a_part_is_read_beside_the_log(tmp_path: Path) -> None:
+    """And so is the log, which lacks another."""
+    lines = [
+        f'I1121 03:{n // 60:02}:{n % 60:02}.000000    8337 a.go:1] "Line" number={n} {"x" * 200}'
+        for n in range(600)
+    ]
+    wrapped = [f"Nov 21 03:01:00 n kubelet[8337]: {line}" for line in lines]
+    write(tmp_path / "n/kubelet.log", "\n".join(lines[:300] + lines[400:]) + "\n")
+    write(tmp_path / "n/journal.txt", "\n".join(wrapped[:100] + wrapped[200:]) + "\n")
+    assert one(tmp_path, tmp_path / "n").bundle.skipped == {}
+
+
 def rejected(time: str, observed: int | None = None) -> str:
     """An event that was not sent, and, before it, what a better source tells of the year."""
     better = (

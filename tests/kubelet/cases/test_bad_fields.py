@@ -13,7 +13,7 @@ from msgspec.structs import fields
 
 from kubeledger.cli.main import cli
 from kubeledger.kubelet.cases.devices import _order_after, _ordered
-from kubeledger.kubelet.cases.hints import HintOutcome
+from kubeledger.kubelet.cases.hints import Hint
 from kubeledger.kubelet.cases.registry import (
     SUBSYSTEMS,
     decider_of,
@@ -581,8 +581,8 @@ def test_an_order_of_nodes_is_found_as_if_all_were_tried(swapped: bool) -> None:
     """Hints of 1.19 go with some order of the nodes, or with none."""
     nodes = range(4)
     masks = [[0], [1], [3], [0, 2], [1, 3], [2, 3], [0, 1, 3], [1, 2, 3]]
-    hints: dict[str, list[HintOutcome] | None] = {
-        "r": [HintOutcome(numa_nodes=tuple(mask), preferred=False) for mask in masks]
+    hints: dict[str, list[Hint] | None] = {
+        "r": [Hint(numa_nodes=tuple(mask), preferred=False) for mask in masks]
     }
     for order in permutations(nodes):
         reported = _ordered(hints, order)

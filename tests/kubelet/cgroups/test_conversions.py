@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from kubeledger.kubelet.cgroups.pod_config import (
     MAX_SHARES,
-    quotient,
     weight_of_shares,
     weight_of_shares_curved,
 )
+from kubeledger.kubelet.kube.int64amount import quotient
 from kubeledger.kubelet.kube.quantity import int64_of_float
 
 

@@ -6,13 +6,18 @@ line of a log, or one file beside it, tells.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from kubeledger.analyze.histories.history import histories_of_recording
+from kubeledger.model.bodies.resourcemanagers import (
+    MemoryManagerStateRead,
+    MemoryStateRefused,
+    MemoryTable,
+)
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.plan import KubeletRestart
@@ -56,6 +61,19 @@ SCENARIOS = tuple(
     )
 )
 
+_REFUSED: dict[str, dict[str, Any]] = {
+    "cpus": {"cpuManagerPolicyOptions": {"strict-cpu-reservation": "true"}},
+    "memory": {
+        "reservedMemory": [
+            {"numaNode": 0, "limits": {"memory": "1536Mi"}},
+            {"numaNode": 1, "limits": {"memory": "512Mi"}},
+        ]
+    },
+}
+"""Scenario -> settings with which the next kubelet does not start."""
+_MORE_BYTES = 512 << 20
+"""So much more of NUMA node 0 they reserve."""
+
 
 class Truth(msgspec.Struct, frozen=True):
     """A history in which nothing is wrong.
@@ -82,8 +100,8 @@ def source_of(record: Record) -> Source:
 def named(name: str) -> Truth:
     """A recorded node, ``golden/NAME``, ``scenario/NAME/SEED``, ``random/NUMBER``, ``long/NUMBER``.
 
-    A long one is a random one that goes on for an hour. In ``refused/cpus`` a kubelet does not
-    start with the CPUs' state file of the one before.
+    A long one is a random one that goes on for an hour. In ``refused/cpus`` and ``refused/memory``
+    a kubelet does not start with the state file of the one before.
     """
     first, _, rest = name.partition("/")
     if first == "golden":
@@ -95,8 +113,8 @@ def named(name: str) -> Truth:
             plan = msgspec.structs.replace(plan, duration_ns=plan.duration_ns + _HOUR_NS)
     elif first == "refused":
         plan = to_plan(load_scenario(RECORDINGS / "scenarios" / f"{rest}.yaml"))
-        strict = plan.settings | {"cpuManagerPolicyOptions": {"strict-cpu-reservation": "true"}}
-        restart = KubeletRestart(at_ns=plan.duration_ns // 2, down_ns=NS_PER_S, settings=strict)
+        other = plan.settings | _REFUSED[rest]
+        restart = KubeletRestart(at_ns=plan.duration_ns // 2, down_ns=NS_PER_S, settings=other)
         plan = msgspec.structs.replace(plan, kubelet_version="1.36.2", kubelet_restarts=(restart,))
     elif first == "scenario":
         path, _, seed = rest.partition("/")
@@ -105,7 +123,30 @@ def named(name: str) -> Truth:
     else:
         return Truth(name, recorded(name), False)
     plan = msgspec.structs.replace(plan, every_tick=True)
-    return Truth(name, tuple(Sim(plan).run()), True)
+    records = Sim(plan).run()
+    told = _with_tables(records) if name == "refused/memory" else records
+    return Truth(name, tuple(told), True)
+
+
+def _with_tables(records: Iterable[Record]) -> Iterator[Record]:
+    """As the log tells the first table that differs, where a kubelet refuses the memory's file."""
+    stored: MemoryTable | None = None
+    for record in records:
+        body = record.body
+        if isinstance(body, MemoryManagerStateRead):
+            stored = body.machine["0"].memory["memory"] if "0" in body.machine else None
+        elif isinstance(body, MemoryStateRefused) and stored is not None:
+            more = _MORE_BYTES
+            expected = msgspec.structs.replace(
+                stored, system_reserved_bytes=stored.system_reserved_bytes + more,
+                allocatable_bytes=stored.allocatable_bytes - more,
+                free_bytes=stored.free_bytes - more,
+            )  # fmt: skip
+            told = msgspec.structs.replace(
+                body, numa_node=0, type="memory", stored=stored, expected=expected
+            )
+            record = msgspec.structs.replace(record, body=told)
+        yield record
 
 
 def golden_names() -> list[str]:

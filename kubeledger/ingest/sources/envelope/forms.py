@@ -26,6 +26,7 @@ from kubeledger.ingest.sources.envelope.rows import (
     printed_rows,
     verbose_rows,
 )
+from kubeledger.ingest.sources.plain import object_of, objects_of
 from kubeledger.ingest.sources.prefix import ANY_ENTRY
 from kubeledger.model.patterns import regex
 
@@ -273,7 +274,7 @@ def _of_table(columns: Any, row: Any) -> dict[str, Any] | None:  # noqa: ANN401 
 def _of_resource(resource: Any, row: Any) -> dict[str, Any] | None:  # noqa: ANN401 - any JSON value
     if not isinstance(row, dict):
         return None
-    known = _map(resource.get("attributes") if isinstance(resource, dict) else None)
+    known = _map(object_of(resource).get("attributes"))
     body = _scalar(row.get("body"))
     body = {"stringValue": body} if isinstance(body, str) else body
     return {**row, "body": body, "attributes": _map(row.get("attributes")), "resource": known}
@@ -287,10 +288,7 @@ def _of_fields(shared: Any, row: Any) -> dict[str, Any] | None:  # noqa: ANN401 
 
 def _map(pairs: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON value
     """OTLP's list of keys and values as a map."""
-    if not isinstance(pairs, list):
-        return {}
-    found = (pair for pair in pairs if isinstance(pair, dict))
-    return {str(pair.get("key")): _scalar(pair.get("value")) for pair in found}
+    return {str(pair.get("key")): _scalar(pair.get("value")) for pair in objects_of(pairs)}
 
 
 def _scalar(value: Any) -> Any:  # noqa: ANN401 - any JSON value
@@ -298,8 +296,7 @@ def _scalar(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     if not isinstance(value, dict):
         return value
     if "kvlistValue" in value:
-        inner = value["kvlistValue"]
-        return _map(inner.get("values") if isinstance(inner, dict) else None)
+        return _map(object_of(value["kvlistValue"]).get("values"))
     return next(iter(value.values()), None)
 
 

@@ -160,14 +160,12 @@ class AdmissionInputs:
         unsized: tuple[str, ...] = ()
         if not allocatable.is_complete:
             unsized = tuple(sorted(found.asked - allocatable.amounts.keys() - {*found.extended}))
-        if unsized and is_critical_pod(found.pod):
-            return capacities(unsized)
         labels_and_taints = self.nodes.labels_and_taints(added_ns, context.settings, node)
         extended = dict.fromkeys([*found.extended, *(r for o in others for r in o.extended)])
         counts = device_counts(extended, state.devicemanager, self.nodes, added_ns)
         uncounted = [each for each in found.extended if counts.get(each, [None])[:1] == [None]]
-        if uncounted and is_critical_pod(found.pod):
-            return capacities(uncounted)
+        if (unsized or uncounted) and is_critical_pod(found.pod):
+            return capacities(unsized or uncounted)
         tables = self._tables(allocatable, unsized, counts, found)
         bound = found.pod.spec.node_name
         # A pod is mostly given to the kubelet of its own node, whatever that is called.

@@ -235,9 +235,8 @@ def device_counts(
         if plugin is not None and plugin.healthy is None:
             found[resource] = [None]
             continue
-        grants = (each for containers in manager.pods.values() for each in containers.values())
-        own = (by_resource[resource] for by_resource in grants if resource in by_resource)
-        held = {device for grant in own for device in grant.device_ids}
+        held = {device for containers in manager.pods.values() for grants in containers.values()
+                if resource in grants for device in grants[resource].device_ids}  # fmt: skip
         healthy = 0 if plugin is None else plugin.healthy or 0
         likely = max(healthy, len(held)) if plugin is not None or held else listed
         if likely is not None:
@@ -273,8 +272,7 @@ def _capacity(
     amounts |= {name: Quantity.of(n) for name, n in units.items() if n is not None}
     if nodes.last(ts_ns, "capacity", of_process=True) is None:
         amounts.pop("pods", None)
-    most = _most_pods(settings, amounts.get("cpu"))
-    if most is not None:
+    if (most := _most_pods(settings, amounts.get("cpu"))) is not None:
         amounts["pods"] = Quantity.of(most)
     seqs = tuple(record.seq for record in (record_shown, machine) if record is not None)
     return amounts, seqs, inferred

@@ -148,11 +148,10 @@ class Refusals:
         if listed is None or pod.intervals[0] is not interval or pod.runs or process is None:
             return None
         first_ns = pod.failures[0].ts_ns
-        later_ns = process.ended_ns or first_ns + _BEHIND_NS
+        ends_ns = process.ended_ns or first_ns + _BEHIND_NS
         lost = self._timeline.coverage.missing(added_ns, first_ns) is not None
-        if lost or first_ns < added_ns or first_ns + _BEHIND_NS > later_ns:
-            return None
-        return listed if _BY_ADMISSION.fullmatch(listed[1]) else None
+        is_first = not lost and added_ns <= first_ns <= ends_ns - _BEHIND_NS
+        return listed if is_first and _BY_ADMISSION.fullmatch(listed[1]) else None
 
 
 def node_name(timeline: Timeline) -> str | None:

@@ -279,14 +279,12 @@ class AdmissionVerifier(RuleVerifier):
         """
         if uid is None or uid == named.uid:
             return False
-        timeline = self.context.timeline
-        pod, listed = timeline.pods.get(uid), self.context.pods.at(0, uid)
-        if pod is not None and pod.runs and f"{pod.namespace}/{pod.name}" == named.full_name:
-            return True
-        former = timeline.pods.get(named.key)
+        pods, listed = self.context.timeline.pods, self.context.pods.at(0, uid)
+        pod, former = pods.get(uid), pods.get(named.key)
         if former is not None and any(i.process < named.process for i in former.intervals):
             return True
-        return listed is not None and f"{listed.namespace}/{listed.name}" == named.full_name
+        shown = [each for each in (listed, pod if pod is not None and pod.runs else None) if each]
+        return any(f"{each.namespace}/{each.name}" == named.full_name for each in shown)
 
     def _preemptor(self, record: Record, body: PodPreempted) -> PodActiveInterval | None:
         """Whose admission is under way; the named one, else the only one it can be.

@@ -117,7 +117,10 @@ class _World:
         kill, outcome, uid = self._kills[index], self._outcome, self._uids[index]
         expected = self._expected(index)
         why = self._blamed.get(index, "") or self._wrong_fields(index, expected)
-        who, preemptor, clause = self._because(uid)
+        choice, clause = self._choices.get(uid), f"lacked {lacked_by(outcome)}"
+        who = self._names[uid] if choice is None else choice.who
+        clause += "" if choice is None else f": {choice.because}"
+        preemptor = f"{self._case.interval.full_name} ({priority_of(self._case.pod)})"
         at_its_place = self._uids[index : index + 1] == self._decided[index : index + 1]
         return Ruling(
             allowed=not why,
@@ -206,14 +209,6 @@ class _World:
             listing(f"{n} {of[n]!r}" for n in wrong) for of in (recorded, expected)
         )
         return f"the record names {given_text} where it was {right}" if wrong else ""
-
-    def _because(self, uid: str) -> tuple[str, str, str]:
-        """Who was killed, for whom, and what that one lacked."""
-        choice, lacked = self._choices.get(uid), f"lacked {lacked_by(self._outcome)}"
-        preemptor = f"{self._case.interval.full_name} ({priority_of(self._case.pod)})"
-        if choice is None:
-            return self._names[uid], preemptor, lacked
-        return choice.who, preemptor, f"{lacked}: {choice.because}"
 
 
 def _gives(outcome: AdmissionOutcome, kills: Sequence[Kill]) -> bool:

@@ -225,17 +225,16 @@ class PodOptions:
         """All that a cgroup can be; words for what is missing where that is nothing."""
         if body.level == "pod":
             return [self._of_pod(body)]
-        if body.container is not None and not body.sandbox:
-            named = [c for c in self._containers if c.name == body.container]
-            if not named:
-                return f"container {body.container} in the pod's spec"
-            return [self._of_container(named[0], body)]
         if body.sandbox and self._pod.spec.overhead:
             return "the runtime's rule for the sandbox of a pod with overhead"
         if body.sandbox:
             return [self._of_sandbox(body)]
-        # What no list and no line names may be a debug container, too, for which nothing is asked.
-        return [self._of_sandbox(body), *(self._of_container(c, body) for c in self._containers)]
+        found = [self._of_container(container, body) for container in self._containers
+                 if body.container in (None, container.name)]  # fmt: skip
+        if body.container is None:
+            # What no list and no line names may be a debug container, for which nothing is asked.
+            return [self._of_sandbox(body), *found]
+        return found[:1] or f"container {body.container} in the pod's spec"
 
     def _option(self, body: CgroupUpdated, values: Values, why: str) -> Option:
         """With what identifies the cgroup, where the path and the pod show it."""
@@ -243,8 +242,8 @@ class PodOptions:
         fields: dict[str, Any] = {"qos_class": decision.qos_class}
         if where is not None:
             fields |= {"level": where.level, "pod_uid": where.pod_uid}
-            if where.container_id is not None:
-                fields["container_id"] = where.container_id
+        if where is not None and where.container_id is not None:
+            fields["container_id"] = where.container_id
         if where is None or where.qos_class != decision.qos_class:
             path = decision.systemd_path if ".slice" in body.cgroup else decision.cgroupfs_path
             below = f"/{body.container_id}" if body.container_id else ""
@@ -256,10 +255,8 @@ class PodOptions:
 
         The runtimes give it the least shares; some leave the kernel's default.
         """
-        why = (
-            f"the kubelet asks for no resources for the sandbox of pod {self._name}, and the "
-            f"runtime's default is {MIN_SHARES} shares without quota and limit"
-        )
+        why = f"the kubelet asks for no resources for the sandbox of pod {self._name}, and the "
+        why += f"runtime's default is {MIN_SHARES} shares without quota and limit"
         shares = [MIN_SHARES, SHARES_PER_CPU]
         values = kernel_values(unified=is_unified(body), shares=shares, by_runtime=True)
         return self._option(body, values, why)
@@ -374,11 +371,9 @@ def node_option(
         values = kernel_values(unified=unified, shares=[asked.cpu_shares or 0], memory=[memory])
         values |= _huge_pages(body, asked, capacity, rules, missing)
         less = "less systemReserved and kubeReserved" if rules.enforce_pods else "as a whole"
-        text = (
-            f"the machine's {amounts['cpu'].canonical()} CPUs and {amounts['memory'].value()} "
-            f"bytes of memory, {less}, give {asked.cpu_shares} shares and a limit of {memory} "
-            "bytes to all pods"
-        )
+        text = f"the machine's {amounts['cpu'].canonical()} CPUs and {amounts['memory'].value()} "
+        text += f"bytes of memory, {less}, give {asked.cpu_shares} shares and a limit of {memory} "
+        text += "bytes to all pods"
     else:
         text, values = "no quota", kernel_values(unified=unified, shares=[0])
         values = {key: values[key] for key in _QUOTA}

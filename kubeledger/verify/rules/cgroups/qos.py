@@ -142,12 +142,9 @@ class QOSLevels:
             return None, ()
         found = ", ".join(f"{n} of {name}" for name, (_, n, _) in sorted(write.reserves.items()))
         _, guaranteed, burstable = sums.usual
-        why = (
-            f"the active pods request {guaranteed} bytes (Guaranteed) and {burstable} bytes "
-            "(Burstable), and no other set that can have been active requests what it counted "
-            f"with: {found}"
-        )
-        return why, sums.unknown
+        why = f"the active pods request {guaranteed} bytes (Guaranteed) and {burstable} bytes "
+        why += "(Burstable), and no other set that can have been active requests what it counted "
+        return f"{why}with: {found}", sums.unknown
 
     # Levels -------------------------------------------------------------------------------
 
@@ -227,10 +224,9 @@ class QOSLevels:
         why = _who(shares[:1], sums) if burstable else f"BestEffort pods share {MIN_SHARES} shares"
         left = "no memory limit is written"
         if reserve is not None:
-            left = (
-                f"{reserve} % of the memory that pods of better classes request is kept from them, "
-                f"which leaves {limits[0] if limits else 'some'} of {allocatable} allocatable bytes"
-            )
+            left = f"{reserve} % of the memory that pods of better classes request is kept from "
+            left += f"them, which leaves {limits[0] if limits else 'some'} of {allocatable} "
+            left += "allocatable bytes"
         inputs = sums.inputs
         if write is not None:
             seqs = (*(seq for seq, _, _ in write.reserves.values()), write.seq, rules.seq)

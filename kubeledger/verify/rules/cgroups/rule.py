@@ -110,10 +110,10 @@ class Removals:
         seen = {path: self._seen.get(path, (0, 0)) for path in below}
         if (alive := alive or _holds(seen, ts_ns)) is not None:
             return alive
-        for at_ns, entry, seq in self._ends(where, pod, ts_ns) if pod is not None else ():
+        for at_ns, entry, seqs in self._ends(where, pod, ts_ns) if pod is not None else ():
             if at_ns <= ts_ns + _BY_THEN_NS:
                 why = f"{entry} by {format_ts(at_ns)}, and then the cgroup goes"
-                return same(True, why, inputs=(seq,) if seq else ())
+                return same(True, why, inputs=tuple(filter(None, seqs)))
         if (own := where.container_id) is not None:  # nothing shows its end
             again_ns, seq = self._seen.get(body.cgroup, (0, 0))
             if again_ns <= ts_ns:
@@ -148,31 +148,33 @@ class Removals:
 
     def _ends(
         self, where: CgroupPath, pod: PodHistory, ts_ns: int
-    ) -> Iterator[tuple[int, str, int]]:
-        """Signs that a container, or its pod, had ended: when, in words, and the record."""
+    ) -> Iterator[tuple[int, str, tuple[int, ...]]]:
+        """Signs that a container, or its pod, had ended: when, in words, and the records."""
         own, listed = where.container_id or "", self._context.instances.of_pod(pod.key)
         began = {of: (each.name, each.seen_ns, each.seq) for of, each in listed.items()}
         for run in pod.runs if own else ():
             if run.container_id == own and run.died_ns is not None:
-                yield run.died_ns, f"container {own[:12]} died", run.died_seq
+                yield run.died_ns, f"container {own[:12]} died", (run.died_seq,)
             if run.container_id and run.name and run.started_ns is not None:
                 began[run.container_id] = (run.name, run.started_ns, run.started_seq)
         if own in listed and (ended := listed[own].ended) is not None:
-            yield ended[0], f"a list shows that container {own[:12]} ended", ended[1]
+            yield ended[0], f"a list shows that container {own[:12]} ended", (ended[1],)
         name, began_ns, _ = began.get(own, ("", 0, 0))
         for other, (others, since_ns, seq) in began.items() if name else ():
             if others == name and began_ns < since_ns:
-                yield since_ns, f"container {other[:12]} came in its place, as {name},", seq
+                yield since_ns, f"container {other[:12]} came in its place, as {name},", (seq,)
         who, over = f"pod {pod.namespace}/{pod.name}", self._context.instances.over(pod.key)
         if over is not None:
-            yield over[0], f"{who} was over", over[1]
+            yield over[0], f"{who} was over", (over[1],)
         come = [each for each in pod.intervals if each.since_ns <= ts_ns + _BY_THEN_NS]
         for interval in come[-1:]:
             if interval.ended_ns is not None:
-                yield interval.ended_ns, f"{who} was over", interval.seq
+                yield interval.ended_ns, f"{who} was over", (interval.seq,)
             if interval.ending_ns is not None and not pod.ran(ts_ns + _BY_THEN_NS):
                 why = f"the end of {who} had begun and nothing of it ran"
-                yield interval.ending_ns, why, interval.seq
+                calls = (each.seq for each in pod.calls if each.what != "add")
+                ends = (seq for run in pod.runs for seq in (run.killed_seq, run.died_seq) if seq)
+                yield interval.ending_ns, why, (interval.seq, *calls, *ends)
 
 
 def _holds(below: dict[str, tuple[int, int]], ts_ns: int) -> Judgement | None:

@@ -86,11 +86,8 @@ class Summer:
     def between(self, start_ns: int, end_ns: int, rules: Rules) -> Sums:
         """The sums of a write at some instant of a span."""
         active = self._context.timeline.active(start_ns, end_ns)
-        sure: list[Amounts] = []
-        perhaps: list[Amounts] = []
-        usual: dict[str, Amounts] = {}
-        inputs: list[int] = []
-        missing: list[str] = []
+        sure, perhaps, usual = list[Amounts](), list[Amounts](), dict[str, Amounts]()
+        inputs, missing = list[int](), list[str]()
         unknown = [] if active.loss is None else [active.loss.phrase]
         certain = {interval.full_name for interval in active.must.values()}
         static = {interval.full_name for interval in active.may.values() if interval.is_static}
@@ -247,13 +244,10 @@ class Writes:
         self._times = [write.ts_ns for write in self.all]
         self._by_seq = {write.seq: write for write in self.all}
         self._give_reserves()
-        timeline = self._context.timeline
-        intervals = [interval for pod in timeline.pods.values() for interval in pod.intervals]
-        intervals.sort(key=lambda interval: interval.process)
-        of = {
-            number: list(group)
-            for number, group in groupby(intervals, lambda interval: interval.process)
-        }
+        timeline, of = self._context.timeline, dict[int, list[PodActiveInterval]]()
+        for pod in timeline.pods.values():
+            for interval in pod.intervals:
+                of.setdefault(interval.process, []).append(interval)
         for process, group in groupby(self.all, key=lambda write: timeline.process(write.ts_ns)):
             writes = list(group)
             if process is not None:

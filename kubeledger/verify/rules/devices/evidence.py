@@ -84,12 +84,6 @@ class Holdings:
             if container in (None, holder[1]) and resource in (None, holder[2]):
                 del self._held[holder]
 
-    def restore_failed(self, holder: Holder) -> None:
-        """A container gets devices: what it held in an earlier process was not restored."""
-        held = self.get(holder)
-        if held is not None and held.run != self.run:
-            del self._held[holder]
-
     def of_pod(self, pod: str) -> list[Holder]:
         return sorted(holder for holder in self._held if holder[0] == pod)
 

@@ -8,25 +8,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from kubeledger.kubelet.topologymanager.policy import BITS_MAX
-from kubeledger.model.bodies.devicemanager import (
-    AllocationRequested,
-    CheckpointRead,
-    DevicesAllocated,
-    DevicesReleased,
-    DevicesReported,
-    EndpointStopped,
-)
+from kubeledger.model.bodies import devicemanager, resourcemanagers
 from kubeledger.model.bodies.lifecycle import PodConfigChanged
 from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
-from kubeledger.model.bodies.resourcemanagers import (
-    AffinityDecided,
-    HintsGenerated,
-    MemoryManagerStateRead,
-)
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import whole_number
 from kubeledger.verify.context import VerifyContext
@@ -90,16 +78,16 @@ class FirstPass:
     """
 
     kinds: tuple[type[Body], ...] = (
-        AffinityDecided,
-        AllocationRequested,
-        CheckpointRead,
-        DevicesAllocated,
-        DevicesReleased,
-        DevicesReported,
-        EndpointStopped,
-        HintsGenerated,
+        resourcemanagers.AffinityDecided,
+        devicemanager.AllocationRequested,
+        devicemanager.CheckpointRead,
+        devicemanager.DevicesAllocated,
+        devicemanager.DevicesReleased,
+        devicemanager.DevicesReported,
+        devicemanager.EndpointStopped,
+        resourcemanagers.HintsGenerated,
         KubeletStarted,
-        MemoryManagerStateRead,
+        resourcemanagers.MemoryManagerStateRead,
         NodeObserved,
         PodConfigChanged,
     )
@@ -107,7 +95,7 @@ class FirstPass:
     def __init__(self, context: VerifyContext) -> None:
         self.lists = DeviceLists(context)
         self.entries: dict[Holder, list[Entry]] = {}
-        self.late: dict[str, dict[Holder, list[tuple[When, DevicesAllocated]]]] = {}
+        self.late: dict[str, dict[Holder, list[tuple[When, devicemanager.DevicesAllocated]]]] = {}
         self.asked: dict[Holder, list[When]] = {}
         self.added: dict[str, When] = {}
         self.numa_nodes: tuple[int, ...] | None = None
@@ -125,45 +113,45 @@ class FirstPass:
         names = (getattr(body, name, None) or "" for name in ("namespace", "pod"))
         pod = getattr(body, "pod_uid", None) or "/".join(names)
         match body:
-            case CheckpointRead():
+            case devicemanager.CheckpointRead():
                 self._checkpoint(when, body)
-            case DevicesReported():
+            case devicemanager.DevicesReported():
                 self._writes.append(when)
                 self.lists.reported(when, body)
-            case EndpointStopped():
+            case devicemanager.EndpointStopped():
                 self.lists.stopped(when, body.resource)
             case KubeletStarted():
                 self.lists.started(when, from_start=body.from_start)
-            case AllocationRequested():
-                self.lists.asked(when)
+            case devicemanager.AllocationRequested():
+                self.lists.asked.append(when)
                 holder = (pod, body.container, body.resource)
                 self.asked.setdefault(holder, []).append(when)
-            case DevicesReleased():
+            case devicemanager.DevicesReleased():
                 if not body.inferred:
-                    self.lists.asked(when)
+                    self.lists.asked.append(when)
                 self._let_go.setdefault(body.pod_uid, []).append(when)
-            case DevicesAllocated(told_by="checkpoint"):
+            case devicemanager.DevicesAllocated(told_by="checkpoint"):
                 holder = (pod, body.container, body.resource)
                 self.late.setdefault(pod, {}).setdefault(holder, []).append((when, body))
-            case DevicesAllocated():
+            case devicemanager.DevicesAllocated():
                 self._writes.append(when)
             case NodeObserved():
                 self._machines.update([body.numa_nodes] if body.numa_nodes else [])
-            case MemoryManagerStateRead(checksum_ok=True) if body.machine:
+            case resourcemanagers.MemoryManagerStateRead(checksum_ok=True) if body.machine:
                 self._machines.add(tuple(sorted(map(int, body.machine))))
             case PodConfigChanged(operation="ADD"):
                 self.added[pod] = min(self.added.get(pod, when), when)
-            case HintsGenerated():
+            case resourcemanagers.HintsGenerated():
                 if not any(hints is not None for hints in body.hints.values()):
                     self._without_hints.add(record.seq)
                 named = {n for hint in body.hints.get("cpu") or () for n in hint.numa_nodes or ()}
                 named &= set(range(BITS_MAX))
                 self.nodes_with_cpus = tuple(sorted(named.union(self.nodes_with_cpus)))
-            case AffinityDecided():
+            case resourcemanagers.AffinityDecided():
                 if body.hint.numa_nodes and record.cause in self._without_hints:
                     self._unhinted[body.hint.numa_nodes] += 1
 
-    def _checkpoint(self, when: When, body: CheckpointRead) -> None:
+    def _checkpoint(self, when: When, body: devicemanager.CheckpointRead) -> None:
         if body.checksum_ok is False:
             return
         for entry in body.entries:
@@ -188,12 +176,6 @@ class FirstPass:
                 grants.sort(key=lambda grant: grant[0])
         self.numa_nodes = next(iter(self._machines)) if len(self._machines) == 1 else None
 
-    def late_grants(self) -> Iterator[tuple[Holder, When, DevicesAllocated]]:
-        """Of each container the first grant that only a checkpoint shows, and when that came."""
-        for _, late in sorted(self.late.items()):
-            for holder, grants in late.items():
-                yield holder, *grants[0]
-
     def is_reported(self, holder: Holder, when: When) -> bool:
         """Whether a record shows the grant that a checkpoint shows, or its release."""
         late = any(at > when for at, _ in self.late.get(holder[0], {}).get(holder, ()))
@@ -205,7 +187,8 @@ class FirstPass:
         It does if it follows in the same process, whose grants and releases are reported, and until
         then no pod was released. None: there is none.
         """
-        read = self.lists.next_reading(when)
+        reads = (at for at in self.lists.read_logged() if at > when)
+        read = next((at for at in reads if not self.lists.restarted(when, at)), None)
         if read is None or not self.lists.logs_requests(when):
             return None
         let_go = (at for times in self._let_go.values() for at in times)
@@ -229,8 +212,7 @@ class FirstPass:
         A checkpoint does, and so does what its containers did: that a pod was released may
         stand in a line that was lost.
         """
-        alive = lived(self._context, holder[0], when[0])
-        return alive or self.still_holds(holder, devices, when)
+        return lived(self._context, holder[0], when[0]) or self.still_holds(holder, devices, when)
 
     def may_change(self, pod: str, when: When, until: When) -> bool:
         """Whether what a pod holds may have changed in between: it was released, or a restart."""

@@ -81,6 +81,7 @@ class DeviceLists:
     Attributes:
         clashes: seq of the later record -> resource and two sides, where counts and IDs differ.
         reads: (n,) when sound checkpoints were read.
+        asked: (n,) lines of verbosity 3: such lines are in the log of their process.
     """
 
     def __init__(self, context: VerifyContext) -> None:
@@ -91,7 +92,7 @@ class DeviceLists:
         self._readings: dict[str, list[tuple[When, frozenset[str]]]] = {}
         self._known: dict[str, set[str]] = {}
         self._starts: list[_Span] = []
-        self._asked: list[When] = []
+        self.asked: list[When] = []
         self._settled: dict[str, list[tuple[_Span, Listed]]] = {}
         self._logs_requests: frozenset[int] = frozenset()
         self._logs_lists: frozenset[int] = frozenset()
@@ -99,10 +100,6 @@ class DeviceLists:
     def started(self, when: When, *, from_start: bool) -> None:
         """A kubelet process began, or (not ``from_start``) the log begins within one."""
         self._starts.append(_Span(when, "start" if from_start else "unseen"))
-
-    def asked(self, when: When) -> None:
-        """A line of verbosity 3 shows that such lines are in the log of its process."""
-        self._asked.append(when)
 
     def stopped(self, when: When, resource: str) -> None:
         self._spans.setdefault(resource, []).append(_Span(when, "stopped"))
@@ -136,7 +133,7 @@ class DeviceLists:
             own = (span for span in spans if span.cause != "sent" or span.begin[0] not in shown)
             told[resource] = [replace(span, readings=[]) for span in own]
         sent = [s.begin for spans in told.values() for s in spans if s.cause == "sent"]
-        self._logs_requests = frozenset(map(self._process, self._asked))
+        self._logs_requests = frozenset(map(self._process, self.asked))
         self._logs_lists = self._logs_requests.union(map(self._process, sent))
         holes = [_Span((end_ns, 0), "unseen") for end_ns in self._holes()]
         for resource in sorted(told.keys() | self._readings.keys()):
@@ -164,10 +161,9 @@ class DeviceLists:
         """The process that runs logs what plugins send (verbosity 2)."""
         return self._process(when) in self._logs_lists
 
-    def next_reading(self, when: When) -> When | None:
-        """The first checkpoint that was read after a line of the log, in its process."""
-        later = (read for read in self.reads if read > when and not self._unlogged(read))
-        return next((read for read in later if not self.restarted(when, read)), None)
+    def read_logged(self) -> Iterator[When]:
+        """When sound checkpoints were read while the log was there."""
+        return (read for read in self.reads if not self._unlogged(read))
 
     def _unlogged(self, when: When) -> bool:
         """Whether a message of a plugin may have come unseen: the log is not there."""

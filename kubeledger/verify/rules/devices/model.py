@@ -112,8 +112,7 @@ class DeviceTable(RuleVerifier):
 
         ``own``: the result of a merge that must not count for itself.
         """
-        reported = state.machine.numa_nodes or self.first_pass.numa_nodes
-        nodes = reported or self.first_pass.voted(own)
+        nodes = state.machine.numa_nodes or self.first_pass.numa_nodes or self.first_pass.voted(own)
         return nodes if nodes and all(0 <= node < BITS_MAX for node in nodes) else None
 
     def evidence(self, record: Record, state: NodeState, holder: Holder) -> Evidence | Judgement:
@@ -225,8 +224,7 @@ class DeviceTable(RuleVerifier):
             expected = dict(zip(("pod_uid", "container", "resource"), caused.holder, strict=True))
             why = f"the request was of container {caused.holder[1]} of pod {caused.holder[0]}"
             return same(False, why, expected=expected, inputs=[caused.seq])
-        listed = self.pod(record)
-        if (wrong := misnamed(record, listed)) is not None:
+        if (wrong := misnamed(record, self.pod(record))) is not None:
             return wrong
         asked = self._request_of(holder)
         limit = limits[0] if limits else 0
@@ -247,8 +245,10 @@ class DeviceTable(RuleVerifier):
         devices = frozenset(body.device_ids)
         holder = (self.key(record, state), body.container, body.resource)
         early = self._early.pop((holder, record.seq), None)
-        if early is None and body.told_by == "call":
-            self.holdings.restore_failed(holder)
+        held = self.holdings.get(holder)
+        not_restored = held is not None and held.run != self.holdings.run
+        if not_restored and early is None and body.told_by == "call":
+            self.holdings.release(*holder)
         self.holdings.restored |= body.told_by == "restore"
         entry, disputed = self._checkpointed(record, body, holder)
         found = self.wrong_asker(record, holder)
@@ -262,7 +262,8 @@ class DeviceTable(RuleVerifier):
             found = lacks([_UNREPORTED[body.told_by]])
         found = found or early or self._by_rule(record, devices, holder, state)
         subject = self.subject(record, holder[0], body.container)
-        self._hold(record, body, holder, found, is_early=early is not None)
+        right, is_early = found.verdict != "impossible", early is not None
+        self._hold(record, body, holder, right=right, is_early=is_early)
         found = found_with(found, () if entry is None else (entry.when[1],))
         self.give(record, subject, found, found.expected or ("device_ids",))
 
@@ -287,16 +288,10 @@ class DeviceTable(RuleVerifier):
         return found_with(granted(evidence, devices), evidence.seqs)
 
     def _hold(
-        self,
-        record: Record,
-        body: DevicesAllocated,
-        holder: Holder,
-        found: Judgement,
-        *,
-        is_early: bool,
+        self, record: Record, body: DevicesAllocated, holder: Holder, *, right: bool, is_early: bool
     ) -> None:
         """What the container holds from now on; a lie is not built upon."""
-        holdings, right = self.holdings, found.verdict != "impossible"
+        holdings = self.holdings
         asking = self.answered(record, holder)
         if asking != holder:  # who asked got them
             holder, right = asking, True
@@ -383,8 +378,7 @@ class DeviceTable(RuleVerifier):
             there = body.available + len(evidence.reuse)
             if (body.hints_requested, body.hints_available) != (evidence.required, there):
                 why = f"the line about hints counts {body.hints_available} devices, not {there}"
-                expected = {"hints_requested": None, "hints_available": None}
-                return same(False, why, expected=expected)
+                return same(False, why, expected={"hints_requested": None, "hints_available": None})
         found = refused(body, evidence)
         opened = found.verdict == "impossible" and refused(body, evidence.opened())
         if opened and opened.verdict != "impossible":

@@ -8,6 +8,7 @@ not active any more. Memory and checkpoint restore it at a restart.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import ClassVar, Final
 
 from kubeledger.model.bodies.devicemanager import (
@@ -115,8 +116,9 @@ class DeviceVerifier(Affinities):
         self.log_began_ns = when[0]
         read = self.first_pass.shows_all(when)
         self.holdings.complete = read is not None
-        late = self.first_pass.late_grants() if read is not None else ()
-        for holder, (ts_ns, seq), body in late:
+        late = sorted(self.first_pass.late.items()) if read is not None else ()
+        for holder, grants in chain.from_iterable(of.items() for _, of in late):
+            (ts_ns, seq), body = grants[0]
             if self.first_pass.added.get(holder[0], (-1, 0)) < when:
                 is_read = read is not None and ts_ns <= read[0]  # else granted nobody knows when
                 if is_read or self.holdings.get(holder) is None:
@@ -210,8 +212,7 @@ class DeviceVerifier(Affinities):
             reported = self.first_pass.is_reported(holder, when_of(record))
             if holdings.get(holder) is None and not reported:
                 active = is_active(state, self.context.pods, entry.pod_uid, self.log_began_ns)[0]
-                held = Held(all_ids(entry.numa), record.seq, certain=active is True)
-                holdings.take(holder, held)
+                holdings.take(holder, Held(all_ids(entry.numa), record.seq, certain=active is True))
         holdings.complete = True
 
     def _compare(self, record: Record, entry: CheckpointEntry, holder: Holder) -> None:

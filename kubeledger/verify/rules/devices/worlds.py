@@ -113,10 +113,11 @@ def _world(
     used = in_use.certain - evidence.reuse
     used |= open_use - claimed if "use" in suits else open_use & claimed
     manager = evidence.manager(healthy, used, claimed if "preferred" in suits else None)
-    manager.all_devices[resource] = {
-        device: Device(device, HEALTHY, _nodes(evidence, device, claimed, suits, affinity))
-        for device in sorted(healthy | used | evidence.reuse | claimed & listed.known)
-    }
+    devices = manager.all_devices[resource] = dict[str, Device]()
+    for device in sorted(healthy | used | evidence.reuse | claimed & listed.known):
+        is_near = (device in claimed) == ("numa" in suits)
+        nodes = _nodes(evidence, device, affinity, suits=is_near)
+        devices[device] = Device(device, HEALTHY, nodes)
     for device in sorted((claimed & used) & in_use.holders.keys()):
         whose, its, _ = in_use.holders[device][0]  # only for the message
         name = whose if whose == evidence.holder[0] else evidence.name_of(whose)
@@ -124,17 +125,11 @@ def _world(
     return manager
 
 
-def _nodes(
-    evidence: Evidence,
-    device: str,
-    claimed: _Devices,
-    suits: frozenset[Topic],
-    affinity: int | None,
-) -> _Nodes:
+def _nodes(evidence: Evidence, device: str, affinity: int | None, *, suits: bool) -> _Nodes:
     known, nodes = evidence.nodes_of(device)
     if known or affinity is None:
         return nodes
-    if (device in claimed) == ("numa" in suits):
+    if suits:
         return tuple(bits_of(affinity))
     outside = next((node for node in evidence.numa_nodes if not affinity >> node & 1), None)
     # On a machine without another node, a plugin may still name one that is not there.

@@ -276,22 +276,20 @@ class Usages:
             most = _most_memory(pod) if resource == "memory" else None
         except (KubeledgerError, QuantityError):
             return place
-        stated = self._stated.get(_key(who))
-        if stated is not None and (stated[0] != resource or abs(stated[1] - ts_ns) > NS_PER_S):
-            stated = None
-        if stated is not None and not samples:
-            samples = [_Sample(ts_ns, stated[2])]
+        of, at_ns, stated = self._stated.get(_key(who), (None, ts_ns, 0))
+        is_stated = of == resource and abs(at_ns - ts_ns) <= NS_PER_S
+        samples = samples or [_Sample(ts_ns, stated)] * is_stated
         if not samples:
             return place
         likely, possible = _usage_at(samples, ts_ns, most, sampled=resource == "memory")
-        if stated is not None and likely != possible:
+        if is_stated and likely != possible:
             # A pod uses what its containers do, and its sandbox and volumes besides.
-            likely = Bounds(max(likely.least, stated[2]), max(likely.most or 0, stated[2]))
+            likely = Bounds(max(likely.least, stated), max(likely.most or 0, stated))
         # Before the first sample there may have been no statistics: such pods go first.
-        has_statistics: bool | None = stated is not None
-        if stated is None and abs(samples[0].ts_ns - ts_ns) < NS_PER_S:
+        has_statistics: bool | None = is_stated
+        if not is_stated and abs(samples[0].ts_ns - ts_ns) < NS_PER_S:
             has_statistics = None  # it was taken in this very round
-        if stated is None and samples[0].ts_ns + NS_PER_S <= ts_ns:
+        if not is_stated and samples[0].ts_ns + NS_PER_S <= ts_ns:
             has_statistics = self._has_statistics(ts_ns, who)
         return replace(place, likely=likely, possible=possible, has_statistics=has_statistics)
 
@@ -309,12 +307,10 @@ class Usages:
             (one,) = candidates([pod], {uid: _stats_of(row.usage)}, signal, layout, profile)
             at_ns = row.usage.memory_ts_ns if is_memory else None
             found[at_ns or row.ts_ns] = one.usage or 0
+        place = replace(place, priority=spec.priority, deducted_nanos=spec.deducted_nanos)
         request = -1 if RESOURCE_OF[signal] == "pids" else spec.request_nanos
-        deducted = spec.deducted_nanos
-        ranked = replace(
-            place, priority=spec.priority, request_nanos=request, deducted_nanos=deducted
-        )
-        return ranked, [_Sample(*sample) for sample in sorted(found.items())]
+        samples = [_Sample(*sample) for sample in sorted(found.items())]
+        return replace(place, request_nanos=request), samples
 
     def _has_statistics(self, ts_ns: int, who: _Who) -> bool | None:
         """Whether a container of the pod had run for a while; None: one ran, and died soon.
@@ -337,11 +333,9 @@ class Usages:
                 found = None
                 continue
             # Where its end may be lost it may be over already.
-            is_steady = ts_ns - started_ns > _STEADY_NS
-            needed_ns = ts_ns if is_steady else ts_ns + LATER_NS
-            if ends and until_ns >= needed_ns:
-                return True
-            if not ends and self._context.coverage.missing(started_ns, needed_ns) is None:
+            needed_ns = ts_ns if ts_ns - started_ns > _STEADY_NS else ts_ns + LATER_NS
+            missing = self._context.coverage.missing
+            if until_ns >= needed_ns if ends else missing(started_ns, needed_ns) is None:
                 return True
             found = None
         return found

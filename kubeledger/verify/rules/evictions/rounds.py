@@ -115,15 +115,11 @@ class Rounds(NodePressure):
 
         Where single lines are lost one that is missing leaves a gap of two intervals.
         """
-        loss = self._context.coverage.at(ts_ns)
-        if self.before is None:
-            if loss is not None:
-                self.widen(loss.phrase)
-            return
-        gap_ns = ts_ns - self.before.ts_ns
-        if gap_ns > (EVICTING_NS if self.acted else SILENCE_NS):
-            self.widen(f"the eviction manager's rounds since {format_ts(self.before.ts_ns)}")
-        elif loss is not None and gap_ns > _GRID_NS:
+        loss, before = self._context.coverage.at(ts_ns), self.before
+        longest_ns = EVICTING_NS if self.acted else SILENCE_NS
+        if before is not None and ts_ns - before.ts_ns > longest_ns:
+            self.widen(f"the eviction manager's rounds since {format_ts(before.ts_ns)}")
+        elif loss is not None and (before is None or ts_ns - before.ts_ns > _GRID_NS):
             self.widen(loss.phrase)
 
     def close(self) -> None:
@@ -176,10 +172,7 @@ class Rounds(NodePressure):
         if last is None or not 0 <= record.ts_ns - last.ts_ns <= _ROUND_NS:
             return True
         seen = last.readings.get(body.signal)
-        if seen is None:
-            return False
-        given = (body.available, body.capacity, record.ts_ns)
-        return (seen.available, seen.capacity, seen.ts_ns) != given
+        return seen is not None and seen[:3] != (body.available, body.capacity, record.ts_ns)
 
     def _take(self, record: Record, body: EvictionSignalObserved) -> None:
         assert self.last is not None
@@ -193,10 +186,9 @@ class Rounds(NodePressure):
             return False
         if body.signal in self._after or record.ts_ns - self._after_ns > _AFTER_NS:
             self._reclaim = None
-            return False
-        self._after_ns = record.ts_ns
-        self._after[body.signal] = body
-        return True
+        else:
+            self._after_ns, self._after[body.signal] = record.ts_ns, body
+        return self._reclaim is not None
 
     def pressure(self, condition: str, since_ns: int, until_ns: int) -> Pressure:
         """Whether the node has a condition through the whole of a span."""

@@ -78,10 +78,11 @@ class EvictionVerifier(RuleVerifier):
         return {PodResized: self._usages.objects.foresee}
 
     def sees(self) -> Mapping[type[Body], See]:
+        rounds, stepped = self._rounds, "the time between rounds, around a step of the clock"
         return {
             PodResized: self._usages.objects.resized,
-            KubeletStarted: self._kubelet_started,
-            ClockStepped: self._clock_stepped,
+            KubeletStarted: lambda _, body, state: rounds.restart(from_start=body.from_start),
+            ClockStepped: lambda _, body, state: rounds.widen(stepped),
             EvictionSignalObserved: self._signal,
             PodUsageObserved: self._usage,
             NodeConditionsChanged: self._conditions,
@@ -91,12 +92,6 @@ class EvictionVerifier(RuleVerifier):
         }
 
     # -- what is read -----------------------------------------------------------------------
-
-    def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
-        self._rounds.restart(from_start=body.from_start)
-
-    def _clock_stepped(self, record: Record, body: ClockStepped, state: NodeState) -> None:
-        self._rounds.widen("the time between rounds, around a step of the clock")
 
     def _signal(self, record: Record, body: EvictionSignalObserved, state: NodeState) -> None:
         if self._rounds.read(record, body):

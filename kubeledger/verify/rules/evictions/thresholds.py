@@ -185,9 +185,8 @@ class Thresholds:
         for threshold, belief in self.beliefs.items():
             reading = found.readings.get(threshold.signal)
             if reading is not None:
-                if belief.states != [None] or is_short(
-                    threshold, reading.available, reading.capacity
-                ):
+                available, capacity, _, _ = reading
+                if belief.states != [None] or is_short(threshold, available, capacity):
                     belief.step(partial(_step, threshold, reading, ts_ns))
                     if threshold.signal == ALLOCATABLE_MEMORY and not levels_known:
                         belief.widen(lambda _: (None,), "the setting enforceNodeAllocatable")

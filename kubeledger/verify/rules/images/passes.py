@@ -260,9 +260,8 @@ class Disk:
         """The disk that a start at some time shows; with the record of its capacity."""
         for capacity in self.capacities(ts_ns):
             usage = _implied(capacity, start.bytes_to_free, start.low_threshold_percent)
-            if usage is None or usage.available_bytes % self.block_bytes:
-                continue
-            if usage.percent == start.usage_percent:
+            whole = usage is not None and not usage.available_bytes % self.block_bytes
+            if usage is not None and whole and usage.percent == start.usage_percent:
                 return Sample(self._sizes[capacity].seq, ts_ns, usage)
         return None
 

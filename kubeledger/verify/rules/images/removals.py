@@ -310,10 +310,8 @@ class _Walk:
         chosen = world.plain[at] == image_id
         why = _why_right(self._run, world, image_id)
         if not chosen:
-            others = (
-                f"; the kubelet leaves its order among {', '.join(map(short, tied)) or 'others'}"
-            )
-            why += f"{others} open, as their times are the same"
+            among = ", ".join(map(short, tied)) or "others"
+            why += f"; the kubelet leaves its order among {among} open, as their times are the same"
         yield Ruling(allowed=True, chosen=chosen, why=why, expected=expected, assumes=world.assumes)
         doubt = "" if self._run.passes else NO_PASS
         if not doubt and tied and any(world.known[each].before for each in (*tied, image_id)):
@@ -379,8 +377,7 @@ class _Walk:
 
 
 def _why_right(run: Run, world: World, image_id: str) -> str:
-    known, policy = world.known[image_id], run.policy
-    facts = ["was not in use"]
+    known, policy, facts = world.known[image_id], run.policy, ["was not in use"]
     if known.used_seq:
         facts.append(f"was last seen in use at {format_ts(known.last_used_ns)}")
     elif not known.before:

@@ -295,20 +295,18 @@ class ImageVerifier(RuleVerifier):
         surely = end.error and end.bytes_freed == counted and run.began_ns is not None
         if run.refused or run.denied or not (run.loose or surely):
             known = {}
+        due = set.intersection(*({*world.done.removed} for world in worlds)) - gone
         for image_id in worlds[0].done.removed:
-            if image_id in gone or image_id not in known:
+            image = known.get(image_id)
+            # One that was there before may have been used before the first record.
+            if image_id not in due or image is None or (image.before and not run.loose):
                 continue
-            if not all(image_id in world.done.removed for world in worlds):
-                continue
-            if known[image_id].before and not run.loose:
-                continue  # it may have been used before the first record
-            fields: Fields = {"image_id": image_id, "size_bytes": known[image_id].size_bytes}
+            fields = {"image_id": image_id, "size_bytes": image.size_bytes, "pass": "space"}
             why = f"image {short(image_id)} was not in use and old enough, and "
             why += f"{worlds[0].done.bytes_to_free} bytes were to be freed, but its removal is not "
-            why += "recorded"
-            due = replace(debt, kind=ImageDeleted.kind, why=why, rule=_RULE_REMOVAL)
-            due.subject, due.expected = f"image/{image_id}", {**fields, "pass": "space"}
-            owed.append(due)
+            each = replace(debt, kind=ImageDeleted.kind, why=f"{why}recorded", rule=_RULE_REMOVAL)
+            each.subject, each.expected = f"image/{image_id}", fields
+            owed.append(each)
         for each in owed:
             (self.context.convict if run.loose else self.context.debts.call)(each)
 

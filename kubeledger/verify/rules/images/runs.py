@@ -154,7 +154,9 @@ class Run(msgspec.Struct, kw_only=True):
     @property
     def inputs(self) -> tuple[int, ...]:
         disk = () if self.disk is None else (self.disk.seq,)
-        return (*self.settings, *disk, *(each.record.seq for each in self.passes or ()))
+        seen = (*disk, *(each.record.seq for each in self.passes or ()))
+        # Thresholds and ages decide nothing before a size or an image is known.
+        return (*self.settings, *seen) if seen or self.policy.disabled else ()
 
     @property
     def records(self) -> list[Record]:

@@ -200,10 +200,10 @@ def judge_end(run: Run, disk: Disk, worlds: Sequence[World], *, doubtful: bool) 
 
 def _held_against(body: GarbageCollected, expected: Fields, why: str) -> Ruling:
     recorded = msgspec.to_builtins(body)
-    wrong = next((name for name, value in expected.items() if recorded[name] != value), None)
-    if wrong is not None:
-        why = f"its {wrong} had to be {expected[wrong]!r}, not {recorded[wrong]!r}: {why}"
-    return Ruling(allowed=wrong is None, why=why, expected=expected)
+    wrong = [name for name, value in expected.items() if recorded[name] != value]
+    for name in wrong[:1]:
+        why = f"its {name} had to be {expected[name]!r}, not {recorded[name]!r}: {why}"
+    return Ruling(allowed=not wrong, why=why, expected=expected)
 
 
 def _judge_without_space(run: Run, disk: Disk, body: GarbageCollected) -> Judgement:
@@ -267,9 +267,8 @@ def _judge_space(
     ]
     # Removals are judged for themselves: the end may rest on what they show as well as on what
     # was decided.
-    fitting = [ruling for ruling in rulings if ruling.allowed][:1]
-    if fitting:
-        return judge(fitting)
+    if fitting := [ruling for ruling in rulings if ruling.allowed]:
+        return judge(fitting[:1])
     succeeded = body.outcome == "freed" and not body.error
     if not run.loose and doubtful and (succeeded or _tells_of_more(run, body)):
         return lacks([_REMOVALS])
@@ -348,10 +347,8 @@ def _tells_of_more(run: Run, body: GarbageCollected) -> bool:
 
 def _why_space(run: Run, worlds: Sequence[World]) -> str:
     removed, wanted = len(run.removals), run.begun.get("bytes_to_free")
-    sentence = (
-        f"{removed} image{'' if removed == 1 else 's'} had been removed when {wanted} bytes were "
-        "to be freed"
-    )
+    images = f"{removed} image{'' if removed == 1 else 's'}"
+    sentence = f"{images} had been removed when {wanted} bytes were to be freed"
     if not worlds:
         return f"{sentence}; what more could go is not known without a detect pass"
     kept = [f"image {short(image_id)} {why}" for image_id, why in kept_of(run, worlds)]
