@@ -39,7 +39,7 @@ profile, specs and losses of lines come from the context, which makes ``unverifi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import ClassVar, Final, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import msgspec
 
@@ -50,7 +50,6 @@ from kubeledger.verify.finding import Fields, Finding, Verdict, place_of
 
 S = TypeVar("S")
 
-_SOUND: Final = ("match", "admissible")
 _ORDER = "when containers started and ended, of which lines were late"
 
 
@@ -342,8 +341,7 @@ class RuleVerifier(Verifier):
             inputs = (*inputs, loss.seq) if loss.seq else inputs
             missing = (*missing, loss.phrase)
             why = f"{why} (but this is not known without {loss.phrase})"
-        rests = verdict == "impossible" or (verdict in _SOUND and context.settings.seq in inputs)
-        if rests and (asked := sorted(context.settings.asked)):
+        if verdict == "impossible" and (asked := sorted(context.settings.asked)):
             verdict, expected, missing = "unverifiable", None, (*missing, *asked)
             why = f"{why} (but a file alone shows {', '.join(asked)}, and may be of another time)"
         # That a pod was synced shows that it was admitted: only the line is missing. That this

@@ -132,11 +132,6 @@ def played_out(
     return test
 
 
-def facts_of_scene(log: Iterable[str], kind: type, words: Mapping[str, str]) -> list[Fact]:
-    facts = _played([], list(log), {**WORDS, **words})
-    return [fact for fact in facts if isinstance(fact.body, kind)]
-
-
 def _context(files: Iterable[str]) -> BundleContext:
     known: dict[str, dict[str, Any]] = {}
     context = world()

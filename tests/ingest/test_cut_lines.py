@@ -6,7 +6,7 @@ import pytest
 
 from kubeledger.ingest.api import import_sources
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.model.bodies.node import ErrorsLogged, KubeletExited, NodeTroubled, PodStageFailed
+from kubeledger.model.bodies.node import ErrorsLogged, KubeletExited, PodStageFailed
 from kubeledger.model.record import Body
 
 UID = "ca0d5836-1435-497e-9a41-547fbcc10484"
@@ -68,26 +68,6 @@ def test_what_names_its_pod_is_told(
     assert any(body.kind == "ledger.LinesNotUnderstood" for body in bodies) == (not stage)
     errors = [body.recorded for body in bodies if isinstance(body, ErrorsLogged)]
     assert errors == ([bool(stage)] if line.startswith("E") else [])
-
-
-@pytest.mark.parametrize(
-    ("line", "trouble", "message"),
-    [
-        ('kubelet_node_status.go:92] "Unable to register node with API server" '
-         r'err="nodes is forbidden: User \"system:anonymous\" cannot create r',
-         "registration_failed", 'nodes is forbidden: User "system:anonymous" cannot create r…'),
-        ('kubelet.go:2349] "Container runtime network not ready" networkReady="NetworkReady=false '
-         'reason:NetworkPluginNotReady message:no >', "network_not_ready", "no…"),
-    ],
-)  # fmt: skip
-def test_a_trouble_of_the_node_is_told_as_far_as_it_goes(
-    tmp_path: Path, line: str, trouble: str, message: str
-) -> None:
-    """The message of the line says what it is; of the cause what the cut left."""
-    bodies = told(tmp_path, f"E1121 03:00:01.000001    7 {line}")
-    found = [body for body in bodies if isinstance(body, NodeTroubled)]
-    assert [(each.trouble, each.message) for each in found] == [(trouble, message)]
-    assert [body.recorded for body in bodies if isinstance(body, ErrorsLogged)] == [True]
 
 
 def test_a_kubelet_that_gives_up_says_why_as_far_as_it_goes(tmp_path: Path) -> None:

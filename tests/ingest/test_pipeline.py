@@ -89,26 +89,6 @@ def test_a_bundle(tmp_path: Path, ledger: Ledger) -> None:
     assert str(tmp_path).encode() not in text
 
 
-def test_counts_of_the_account(tmp_path: Path, ledger: Ledger) -> None:
-    """Records by kind add up to what was added."""
-    report = run(ledger, write_node(tmp_path / "n")).bundles[0]
-    by_kind: Counter[str] = Counter()
-    for account in report.accounts:
-        by_kind.update(account.records)
-    own = {"ledger.ImportStarted": 1, "ledger.ImportCompleted": 1}
-    assert by_kind + Counter(own) == Counter(report.by_kind)
-
-
-def test_same_bytes_anywhere(tmp_path: Path) -> None:
-    """Neither the place nor the time of the files makes a difference."""
-    lines = []
-    for place in ("one", "two/deeper"):
-        ledger = Ledger.create(tmp_path / place.replace("/", "-"))
-        run(ledger, write_node(tmp_path / place / "node-x"))
-        lines.append([raw.line for raw in ledger.raw_lines("node-x")])
-    assert lines[0] == lines[1]
-
-
 def test_again_adds_nothing(tmp_path: Path, ledger: Ledger) -> None:
     """The same directory, an archive of its log, the log alone."""
     root = write_node(tmp_path / "n")
@@ -121,50 +101,6 @@ def test_again_adds_nothing(tmp_path: Path, ledger: Ledger) -> None:
         assert report.added == 0
         assert report.bundles[0].already
     assert len(records(ledger)) == count
-
-
-@pytest.mark.parametrize("cut", [0.3, 0.5, 0.77])
-def test_a_grown_log_adds_what_is_new(tmp_path: Path, ledger: Ledger, cut: float) -> None:
-    """First half, then all: the same facts as all at once, wherever it was cut."""
-    text = log_text()
-    end = text.index("\nI", int(len(text) * cut)) + 1
-    log = write(tmp_path / "n/kubelet.log", text[:end])
-    run(ledger, log)
-    first = facts(ledger)
-    log.write_text(text)
-    report = run(ledger, log)
-    assert not report.bundles[0].already
-    whole = Ledger.create(tmp_path / "whole")
-    run(whole, log)
-    assert facts(ledger) == facts(whole)
-    assert facts(ledger) - first
-    assert run(ledger, log).added == 0
-
-
-def test_causes_reach_into_earlier_imports(tmp_path: Path, ledger: Ledger) -> None:
-    """A record of a grown log points at records that the first import stored."""
-    text = log_text()
-    log = write(tmp_path / "n/kubelet.log", text)
-    whole = Ledger.create(tmp_path / "whole")
-    run(whole, log)
-    chained = [record for record in records(whole) if record.cause is not None]
-    assert all(record.cause is not None and record.cause < record.seq for record in chained)
-    log.write_text(text[: text.index("\nI", len(text) // 2) + 1])
-    run(ledger, log)
-    log.write_text(text)
-    run(ledger, log)
-    by_seq = {record.seq: record for record in records(ledger)}
-    links = Counter(
-        (record.ts_ns, record.kind, by_seq[record.cause].ts_ns, by_seq[record.cause].kind)
-        for record in by_seq.values()
-        if record.cause is not None
-    )
-    expected = {record.seq: record for record in records(whole)}
-    assert links == Counter(
-        (record.ts_ns, record.kind, expected[record.cause].ts_ns, expected[record.cause].kind)
-        for record in chained
-        if record.cause is not None
-    )
 
 
 def kill_after(monkeypatch: pytest.MonkeyPatch, batches: int) -> None:
@@ -291,14 +227,6 @@ def test_settings_of_a_process_whose_start_is_lost(tmp_path: Path, ledger: Ledge
     assert reported[2].ts_ns == reported[3].ts_ns
 
 
-def test_restart_without_process_ids(tmp_path: Path, ledger: Ledger) -> None:
-    """A kubelet in a container is always process 1: its start lines show it."""
-    text = log_text(pid=1) + log_text(pid=1, first=60)
-    run(ledger, write(tmp_path / "kubelet.log", text))
-    starts = [body for record in records(ledger) if isinstance(body := record.body, KubeletStarted)]
-    assert [body.restart for body in starts] == [False, True]
-
-
 def test_clock_that_steps_back(tmp_path: Path, ledger: Ledger) -> None:
     """Recorded as a fact and as a finding; records stay in the log's order."""
     run(ledger, write(tmp_path / "kubelet.log", log_text(first=30) + log_text()))
@@ -306,15 +234,6 @@ def test_clock_that_steps_back(tmp_path: Path, ledger: Ledger) -> None:
     assert [type(body) for body in bodies].count(ClockStepped) == 1
     found = [body.finding for body in bodies if isinstance(body, FindingReported)]
     assert "clock_stepped_back" in found
-
-
-def test_lines_that_nobody_understands(tmp_path: Path, ledger: Ledger) -> None:
-    text = log_text() + 'I1121 03:01:59.000000    8337 kubelet.go:1] "What is this?" a=1\n'
-    report = run(ledger, write(tmp_path / "kubelet.log", text)).bundles[0]
-    assert report.accounts[0].not_understood == 1
-    (record,) = [item for item in records(ledger) if item.kind == "ledger.LinesNotUnderstood"]
-    assert record.evidence[0].line == text.count("\n")
-    assert record.evidence[0].text == text.splitlines()[-1]
 
 
 @pytest.mark.parametrize(

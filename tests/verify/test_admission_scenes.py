@@ -251,21 +251,6 @@ def test_a_status_that_tells_another_refusal() -> None:
         assert findings_of(found, "a")[0].verdict == "match"
 
 
-def test_a_status_of_the_refusal_before() -> None:
-    """A static pod is refused by each process; a list taken before the next one shows the first."""
-    words = short_of("cpu", 2000, 0, 1000)
-    status = {"phase": "Failed", "reason": words[0], "message": words[1]}
-    again: Step = (10, kubelet_of(pid=2, restart=True, from_start=True))
-    found = judge(
-        start(),
-        refused("a", 1, *words),
-        listed("a", asks("2"), status=status, at=9.5),
-        again,
-        refused("a", 10.4, *short_of("cpu", 2000, 500, 1000)),
-    )
-    assert not [each for each in found if isinstance(each, Contradiction)]
-
-
 @pytest.mark.parametrize(("allocated", "verdict"), [(True, "impossible"), (False, "match")])
 def test_a_resize_in_place_counts_from_its_allocation_on(allocated: bool, verdict: str) -> None:
     """Until then the pod counts with what it was admitted with, whatever its spec asks for."""

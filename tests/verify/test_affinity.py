@@ -5,7 +5,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubeledger.model.bodies.node import SettingsObserved
 from kubeledger.model.bodies.resourcemanagers import Hint
 from kubeledger.model.record import Evidence
 from kubeledger.verify import Contradiction, Variant
@@ -25,27 +24,6 @@ def merged(
     node = Node(policy=policy, numa=numa, **(settings or {}))
     offered = node.hints("a", "c", cpu=BOTH, memory=(hint(1),))
     return node, node.affinity("a", "c", result or hint(1), offered, **fields)
-
-
-@pytest.mark.parametrize(
-    "lie", [hint(0), hint(1, preferred=False), hint(), hint(0, 1, preferred=False)]
-)
-def test_another_merge(lie: Hint) -> None:
-    node, seq = merged(result=lie)
-    assert node.finding(seq).verdict == "impossible"
-
-
-@pytest.mark.parametrize(
-    "fields", [{"admit": False}, {"policy": "restricted"}, {"container": "z"}, {"pod_uid": "u"}]
-)
-def test_other_fields(fields: dict[str, Any]) -> None:
-    node, seq = merged()
-    at, body = node.steps[seq - 1]
-    node.steps[seq - 1] = (at, msgspec.structs.replace(body, **fields))
-    finding = node.finding(seq)
-    assert finding.verdict == "impossible"
-    assert finding.expected is not None
-    assert finding.expected.keys() >= fields.keys()
 
 
 def test_under_other_settings() -> None:
@@ -77,40 +55,6 @@ def test_what_is_missing() -> None:
     assert node.finding(seq).missing == ("the kubelet's version",)
 
 
-def test_nodes_that_hints_of_cpus_tell() -> None:
-    """There may be more of them, without CPUs; for this merge that is all the same."""
-    node, seq = merged(numa=None)
-    assert node.finding(seq).verdict == "match"
-    node, seq = merged(numa=None, result=hint(0))
-    assert node.finding(seq).verdict == "impossible"
-    node = Node(policy="best-effort", numa=None)
-    node.affinity("a", "c", hint(1), node.hints("a", "c", cpu=(hint(0), hint(1))))
-    seqs = [node.affinity(name, "c", hint(0, 1), node.hints(name, "c")) for name in "bd"]
-    assert node.finding(seqs[0]).missing == ("the NUMA nodes of the machine",)
-    assert node.finding(seqs[1]).verdict == "match"
-
-
-def test_a_policy_that_decisions_tell() -> None:
-    """What one decision denies is not asked again: later ones are judged by what is left."""
-    node = Node(policy=None, numa=(0, 1))
-    wide = hint(0, 1, preferred=False)
-
-    def merge(name: str, *, admit: bool) -> int:
-        offered = node.hints(name, "c", cpu=(wide,))
-        return node.affinity(name, "c", wide, offered, policy=None, admit=admit)
-
-    first = merge("a", admit=False)
-    later = merge("b", admit=False)
-    assert node.finding(first).missing == ("topologyManagerPolicy",)
-    assert node.finding(later).verdict == "match"
-    lie = merge("d", admit=True)
-    assert node.finding(lie).verdict == "impossible"
-    assert node.finding(lie).expected == {
-        "hint": {"numa_nodes": [0, 1], "preferred": False},
-        "admit": False,
-    }
-
-
 def test_nodes_that_other_decisions_tell() -> None:
     """Without hints all nodes of the machine are merged: two others that agree tell them."""
     node = Node(policy="best-effort", numa=None)
@@ -133,24 +77,6 @@ def test_distances_that_are_not_known() -> None:
     assert node.finding(seq).verdict == "impossible"
 
 
-def test_lines_of_providers_that_are_not_there() -> None:
-    """Each of three providers writes a line: with two of them, a hint may be missing."""
-    node, seq = merged(result=hint(1, preferred=False))
-    for lines, verdict in ((2, "unverifiable"), (3, "impossible")):
-        text = 'I1121 scope_container.go:93] "TopologyHints" hints=null'
-        evidence = tuple(Evidence(file="kubelet.log", line=n, text=text) for n in range(lines))
-        records = [
-            msgspec.structs.replace(record, evidence=evidence) if record.seq == seq - 1 else record
-            for record in node.records()
-        ]
-        found = [
-            outcome
-            for outcome in device_outcomes(records)
-            if not isinstance(outcome, Contradiction)
-        ]
-        assert [outcome.verdict for outcome in found] == [verdict]
-
-
 @pytest.mark.parametrize(
     ("reported", "verdict"),
     [("", "unverifiable"), ("has no possible NUMA affinities for resource 'cpu'", "impossible")],
@@ -169,23 +95,6 @@ def test_an_empty_list_of_1_20(reported: str, verdict: str) -> None:
     ]
     found = [o for o in device_outcomes(records) if not isinstance(o, Contradiction)]
     assert [(o.seq, o.verdict) for o in found] == [(seq, verdict)]
-
-
-def test_sources_that_disagree_on_the_policy_blame_no_decision() -> None:
-    node = Node(policy="best-effort", numa=(0, 1))
-    seqs = [
-        node.affinity(pod, "c", hint(0), node.hints(pod, "c", cpu=BOTH), policy="restricted")
-        for pod in "ab"
-    ]
-    assert {node.finding(seq).verdict for seq in seqs} == {"impossible"}
-    conflict = 'topologyManagerPolicy: the configuration says "best-effort", the log "restricted"'
-    node.steps = [
-        (at, msgspec.structs.replace(body, conflicts=(conflict,)))
-        if isinstance(body, SettingsObserved)
-        else (at, body)
-        for at, body in node.steps
-    ]
-    assert {node.finding(seq).verdict for seq in seqs} == {"match"}
 
 
 def test_lines_that_disagree() -> None:

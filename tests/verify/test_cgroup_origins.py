@@ -6,31 +6,24 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubeledger.model.bodies.cgroups import CgroupUpdated, QOSCgroupsUpdated
 from kubeledger.model.bodies.eviction import PodPreempted
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerStarted,
     PodListed,
-    PodRejected,
 )
-from kubeledger.model.bodies.node import SettingsObserved
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.simulate.engine.plan import ContainerScript, ExitStep
 from kubeledger.verify import Finding
-from kubeledger.verify.rules.cgroups.rule import CgroupVerifier
 from tests.simulate.engine import scenes
-from tests.verify.histories import findings, kubelet_of, nothing_but, scene
+from tests.verify.histories import findings, scene
 from tests.verify.test_cgroups_scenes import added, cgroup, pod, start
 
 Steps = list[tuple[float, Body]]
 START_NS = 1_000 * NS_PER_S
 """Second 0 of a scene."""
 POD = "kubepods/burstable/podu-web"
-
-
-only_cgroups = nothing_but(CgroupVerifier)
 
 
 def process(second: float, limit: int, version: str = "1.30.14", **settings: Any) -> Steps:  # noqa: ANN401
@@ -56,30 +49,6 @@ def verdict(steps: Steps, pids: str, second: float, **values: object) -> str:
 
 FIRST = [*process(0, -1), (9, added()), (10, web(9)), (11, ContainerStarted(
     namespace="d", pod="web", pod_uid="u-web", container="c", container_id="1"))]  # fmt: skip
-THEN = [*FIRST, *process(100, 200), (100.5, added()), (110, web(9))]
-
-
-@pytest.mark.parametrize(
-    ("steps", "pids", "second", "expected"),
-    [
-        (FIRST, "max", 20, "match"),
-        (FIRST, "200", 20, "impossible"),
-        # The second process finds the pod's cgroup, and leaves it.
-        (THEN, "max", 120, "match"),
-        (THEN, "200", 120, "impossible"),
-        # A pod that the second one made.
-        ([*FIRST[:4], *process(100, 200), (109, added()), (110, web(109))], "200", 120, "match"),
-        ([*FIRST[:4], *process(100, 200), (109, added()), (110, web(109))], "max", 120,
-         "impossible"),
-        # It was there before the first process that is known: agreement is no surprise.
-        ([*process(0, -1), (9, added()), (10, web(-60))], "max", 20, "match"),
-        ([*process(0, -1), (9, added()), (10, web(-60))], "50", 20, "unverifiable"),
-    ],
-)  # fmt: skip
-def test_the_settings_are_those_of_the_process_that_made_it(
-    steps: Steps, pids: str, second: float, expected: str
-) -> None:
-    assert verdict(steps, pids, second) == expected
 
 
 def test_what_no_setting_decides_is_the_same_under_every_process() -> None:
@@ -92,61 +61,6 @@ def test_a_pod_that_nothing_places() -> None:
     steps = [*FIRST[:4], (90, added()), *process(100, 200), (101, added()), (110, web(99.5))]
     assert verdict(steps, "200", 120) == "unverifiable"
     assert verdict(steps, "50", 120) == "impossible"
-
-
-@pytest.mark.parametrize(("runs", "expected"), [(True, "match"), (False, "impossible")])
-def test_a_refused_pod_counts_while_it_is_torn_down(runs: bool, expected: str) -> None:
-    """Its containers run since a process that had let it in."""
-    refused = PodRejected(namespace="d", pod="web", pod_uid="u-web", reason="X", message="x")
-    who: dict[str, Any] = {"namespace": "d", "pod": "web", "pod_uid": "u-web"}
-    old = [ContainerStarted(**who, container="c", container_id="1")]
-    steps: Steps = [
-        *process(0, -1),
-        *((1.0, each) for each in old * runs),
-        (1.2, added()),
-        (1.3, refused),
-        (2.5, QOSCgroupsUpdated()),
-        (5, web(-60)),
-        (10, cgroup("kubepods/burstable", cpu_shares=256)),
-        (70, QOSCgroupsUpdated()),
-    ]
-    (found,) = findings(scene(*steps), kind=CgroupUpdated.kind)
-    assert found.verdict == expected
-
-
-def test_a_process_whose_start_is_in_a_hole_of_the_log() -> None:
-    begun = kubelet_of("1.30.14", pid=2, restart=True, from_start=False)
-    _, settings = process(200, 200)[2]
-    made: Steps = [(200, begun), (200.1, settings), (200.5, added()), (201, web(140))]
-    steps: Steps = [*FIRST[:4], *made]
-    assert verdict(steps, "200", 210) == "unverifiable"
-    assert verdict(steps, "max", 210) == "unverifiable"
-    assert verdict(steps, "50", 210) == "impossible"
-
-
-@pytest.mark.parametrize(
-    ("settings", "synced", "pids", "expected"),
-    [
-        # The pod is older than the end of the log: the process that it tells of made its cgroup.
-        (None, 9, "max", "match"),
-        (None, 9, "200", "impossible"),
-        (200, 9, "max", "match"),
-        (200, 9, "200", "impossible"),
-        # Behind it, any process may have.
-        (None, 500, "200", "unverifiable"),
-        (200, 500, "200", "match"),
-        (200, 500, "max", "unverifiable"),
-        (200, 500, "77", "unverifiable"),
-        (200, 700, "200", "match"),
-    ],
-)
-def test_behind_the_end_of_the_log_another_process_may_have_begun(
-    settings: int | None, synced: float, pids: str, expected: str
-) -> None:
-    reported = [body for _, body in process(0, settings or 0) if isinstance(body, SettingsObserved)]
-    other: Steps = [(600, body) for body in reported] if settings is not None else []
-    begin = FIRST if synced == 9 else [*FIRST[:2], (710, web(synced))]
-    assert verdict([*begin, *other], pids, 720) == expected
 
 
 # The QoS level while the sync loop waits for a preemption, and tells of no death.

@@ -27,8 +27,7 @@ from kubeledger.model.record import Body, Evidence
 from kubeledger.verify import Contradiction, Finding
 from kubeledger.verify.rules.cgroups.files import NO_LIMIT_V1
 from kubeledger.verify.rules.cgroups.options import MISSING_PIDS
-from kubeledger.verify.rules.cgroups.rule import CgroupVerifier
-from tests.verify.histories import findings, kubelet_of, nothing_but, outcomes, scene, settings_told
+from tests.verify.histories import findings, kubelet_of, outcomes, scene, settings_told
 
 GIB = 2**30
 SETTINGS: dict[str, Any] = {
@@ -43,9 +42,6 @@ SETTINGS: dict[str, Any] = {
     "podPidsLimit": -1,
 }
 ROOT = NodeObserved(cpus=4, memory_capacity_bytes=8 * GIB)
-
-
-only_cgroups = nothing_but(CgroupVerifier)
 
 
 def start(version: str = "1.36.2", **changes: Any) -> list[tuple[float, Body]]:  # noqa: ANN401 # settings
@@ -493,26 +489,6 @@ def test_a_limit_that_is_not_written_stays() -> None:
     for memory, verdict in ((5 * GIB, "match"), (6 * GIB, "impossible")):
         reported = sorted([*steps, (40, level(2, memory))], key=lambda step: step[0])
         assert only(reported).verdict == verdict
-
-
-@pytest.mark.parametrize(("requests", "owed"), [({"cpu": "1"}, True), ({}, False)])
-def test_a_value_that_stays_though_pods_went(requests: dict[str, str], owed: bool) -> None:
-    """Only changes are recorded; a later snapshot still shows shares that nothing asks for."""
-    gone = PodConfigChanged(namespace="d", pod="a", pod_uid="u-a", operation="REMOVE", source="api")
-    over = PodTerminated(namespace="d", pod="a", pod_uid="u-a")
-    shares = 1024 if requests else 2
-    steps: list[tuple[float, Body]] = [
-        *start(), (10, added("a")), (10.01, QOSCgroupsUpdated()), (11, began("c-a", "a")),
-        (12, pod("a", requests=requests)), (12, level(shares)), (30, died("c-a", "a")),
-        (30.1, over), (30.2, gone), (30.3, QOSCgroupsUpdated()), (60.5, QOSCgroupsUpdated()),
-        *((second, removed(f"{BURST}/c{second}")) for second in (70, 90, 100)),
-        (120.5, QOSCgroupsUpdated()), (140, LATER[1]),
-    ]  # fmt: skip
-    found = [o for o in findings(scene(*steps)) if o.recorded is None]
-    assert [(o.kind, o.subject) for o in found] == [
-        (CgroupUpdated.kind, "cgroup/kubepods/burstable")
-    ] * owed
-    assert [(o.expected or {})["cpu_shares"] for o in found] == [2] * owed
 
 
 # Writes -------------------------------------------------------------------------------------

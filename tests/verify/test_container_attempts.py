@@ -1,7 +1,5 @@
 """Back-off of containers that end before anything but an event shows them."""
 
-import pytest
-
 from kubeledger.model.bodies.lifecycle import ContainerStarted
 from tests.verify.container_scenes import (
     WHO,
@@ -74,38 +72,6 @@ def test_a_container_that_its_hook_kills_before_it_is_seen() -> None:
         (4, backed_off(10)), (4.1, died("c2", 0)),
     )  # fmt: skip
     assert found[-1] == ("match", 10)
-
-
-def test_an_early_start_is_found_by_its_event() -> None:
-    """The instance is told up to a relist later, when the back-off might have been over."""
-    first = (
-        (2, CREATED),
-        (3, died("c1", 5)),
-        (3.1, CREATED),
-        (4, backed_off(10)),
-        (4.1, died("c2", 5)),
-    )
-    assert back_offs(*first, (9, CREATED), (14.5, started("c3")), (14.5, restarted("c3", "c2")))[
-        -1
-    ] == ("impossible", None)
-    assert back_offs(*first, (15, CREATED), (15.5, started("c3")), (15.5, restarted("c3", "c2")))[
-        -1
-    ] == ("match", None)
-
-
-@pytest.mark.parametrize(("next_start", "expected"), [(CREATED, 10), (None, None)])
-def test_another_process_begins_anew(next_start: object, expected: int | None) -> None:
-    """The back-off is in the memory of the one before; what is not told counts for nothing."""
-    steps: list[Step] = [(2, CREATED), (3, died("c1", 5)), (3.1, CREATED), (3.9, died("c2", 5)),
-                         (4, backed_off(10))]  # fmt: skip
-    begun = kubelet_of("1.30.14", pid=2, restart=True)
-    steps += [(60, begun), (60.1, settings()), (61, added())]
-    if expected is not None:
-        steps += [(61.5, CREATED), (62.5, died("c3", 5)), (62.5, restarted("c3", "c2"))]
-        steps += [(62.6, backed_off(10)), (75, CREATED), (76, backed_off(20))]
-        assert [expected for _, expected in back_offs(*steps)] == [10, None, 10, 20]
-    else:
-        assert back_offs(*steps, (62.6, backed_off(10)))[-1] == ("unverifiable", None)
 
 
 def test_a_probe_that_waits_for_the_startup_probe_after_a_restart() -> None:

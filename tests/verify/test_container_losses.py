@@ -36,22 +36,6 @@ def read(successful: int, failed: int, probe_type: ProbeType = "readiness") -> P
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("ticks", "verdict"),
-    [
-        pytest.param((5, 15, 25), "impossible", id="no room"),
-        pytest.param((5, 25), "impossible", id="room for one of two"),
-        pytest.param((15, 25), "unverifiable", id="room in front of the first"),
-    ],
-)
-def test_a_short_run(ticks: tuple[int, ...], verdict: str) -> None:
-    steps = [(at, tick("success" if at == ticks[0] == 5 else "failure")) for at in ticks]
-    found = verdicts(
-        *BEGIN, *steps, (25.1, changed_to("failure", "success")), (60, LIVE), version="1.20.2"
-    )
-    assert found[0] == verdict
-
-
 def test_a_change_without_a_tick() -> None:
     steps: list[Step] = [*BEGIN, (5, tick("success")), (15, tick("failure")), (25, tick("failure"))]
     reported = changed_to("failure", "success", run=None)
@@ -97,35 +81,6 @@ def test_probes_out_of_turn(counts: tuple[int, int] | None, verdict: str) -> Non
     found, disputes = judged(*steps, (60, READY))
     assert (found[0].verdict, disputes) == (verdict, [])
     assert verdict == "impossible" or "may be missing" in found[0].missing[0]
-
-
-def test_a_back_off_behind_lost_starts() -> None:
-    """An instance ended whose start is missing: nobody knows how often there was one."""
-    lead: list[Step] = [*BEGIN, (3, died("c1", 1)), (4, started("c2")), (4, restarted("c2", "c1"))]
-    tail: list[Step] = [(9, started("c4")), (9, restarted("c4", "c3")), (10, died("c4", 1))]
-    steps: list[Step] = [*lead, (5, died("c2", 1)), (8, died("c3", 1)), *tail]
-    found, _ = judged(*steps, (10.5, backed_off(40)), (60, listed()))
-    assert "impossible" not in [each.verdict for each in found]
-    assert found[-1].verdict == "unverifiable"
-
-
-@pytest.mark.parametrize("value", [10, 20, 40])
-@pytest.mark.parametrize("reported", ["restart", "list", "end"])
-def test_a_back_off_behind_starts_of_another_process(reported: str, value: int) -> None:
-    """The pod is older than the kubelet: the start of c1 raised the back-off, and nothing tells."""
-    status = {"name": "app", "containerID": "x://c1", "restartCount": 4}
-    begin: list[Step] = [*BEGIN]
-    if reported == "end":
-        begin.insert(1, (1.5, msgspec.structs.replace(died("c0", 1), container=None, sandbox=None)))
-    elif reported == "list":
-        counts = {"containerStatuses": [status]}
-        begin.append((2.5, msgspec.structs.replace(listed(), status=counts)))
-    count = 5 if reported == "restart" else None
-    again = (5, started("c2")), (5, restarted("c2", "c1", restart_count=count))
-    steps: list[Step] = [*begin, (4, died("c1", 1)), *again, (7, died("c2", 1))]
-    found, _ = judged(*steps, (7.5, backed_off(value)), (60, listed()))
-    assert [each.verdict for each in found] == ["match", "unverifiable"]
-    assert found[-1].missing == ("the restarts of container app since the kubelet started",)
 
 
 def test_a_back_off_told_before_any_instance_was_seen() -> None:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from kubeledger.model.bodies.eviction import PodPreempted
-from kubeledger.model.bodies.lifecycle import ContainerDied, PodEvicted, PodListed, PodTerminating
+from kubeledger.model.bodies.lifecycle import PodEvicted, PodListed, PodTerminating
 from kubeledger.model.bodies.node import ClockStepped, PodStageFailed, Stage
 from kubeledger.model.bodies.prober import ProbeCountersRead
 from kubeledger.model.record import Body
@@ -85,7 +85,6 @@ SECOND_UP = changed_to("success", "failure", "readiness", run=2, threshold=2)
 SEEN_READY: list[Step] = [*NEW, (10, tick("success", "readiness")), (10, UP)]
 STARTED_ONCE: list[Step] = [*BEGIN, (10, tick("success", "startup")), (10, STARTED_UP)]
 FAILED_EVENT = event("Unhealthy", "Liveness probe failed: x")
-AGAIN: list[Step] = [(4, started("c2")), (4, restarted("c2", "c1"))]
 CRASHED: list[Step] = [*BEGIN, *crash(1), (5, died("c2", 1))]
 HELD = "the restarts of container app since the kubelet started"
 FAILED_STARTS = "events about starts of container app that failed"
@@ -458,25 +457,6 @@ def test_settings_of_the_back_off() -> None:
         held("1.36.2", crashLoopBackOff={"maxContainerRestartPeriod": "soon"})
         == ["crashLoopBackOff.maxContainerRestartPeriod"] * 2
     )
-
-
-def test_words_of_a_restart_after_a_kill_by_the_kernel() -> None:
-    """A death that follows from something, and not from a kill by the kubelet, was the kernel's."""
-    steps: list[Step] = [*BEGIN, (3, died("c1", 137)), (4, started("c2")),
-                         (4, restarted("c2", "c1")), (40, listed())]  # fmt: skip
-    reported = scene(*began("1.36.2"), *steps)
-    caused = [
-        msgspec.structs.replace(r, cause=reported[0].seq)
-        if isinstance(r.body, ContainerDied)
-        else r
-        for r in reported
-    ]
-    for records, how in (
-        (reported, "was found ended (exit code 137, SIGKILL)"),
-        (caused, "was killed by the kernel, out of memory"),
-    ):
-        (found,) = [f for f in findings(records) if f.kind == "lifecycle.ContainerRestarted"]
-        assert f" {how}, and restart policy Always starts it again" in found.why
 
 
 def test_lists_and_manifests_that_disagree() -> None:

@@ -30,20 +30,6 @@ def test_a_free_device(device: str, verdict: str) -> None:
     assert finding.subject == "container/ns/a/c"
 
 
-def test_a_device_is_held_once() -> None:
-    node = one_pod()
-    node.grant("a", "gpu-0")
-    node.pod("b", ("c", 1, "app"))
-    taken = node.grant("b", "gpu-0")
-    # That pod a was let go of meanwhile may stand in a line that was lost.
-    assert node.finding(taken).missing == (f"all holders of {GPU} at that time",)
-    node.live_on("a")
-    finding = node.finding(taken)
-    assert finding.verdict == "impossible"
-    assert "device gpu-0, held by container c of pod ns/a, was taken" in finding.why
-    assert "gpu-0 held by ns/a/c" in finding.why
-
-
 def test_only_pods_that_ended_are_let_go() -> None:
     node = one_pod()
     node.grant("a", "gpu-0")

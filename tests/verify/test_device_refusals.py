@@ -7,7 +7,6 @@ import pytest
 from tests.verify.device_world import GPU, Node
 
 UNREGISTERED = f"cannot allocate unregistered device {GPU}"
-HOLDERS = f"all holders of {GPU} at that time"
 HINTS = "Unable to generate topology hints: requested number of devices unavailable"
 SHORT = f"requested number of devices unavailable for {GPU}. Requested: 3, Available: 2"
 ANSWER = "rpc error: code = Unavailable desc = no"
@@ -20,31 +19,6 @@ def two_free(limit: int = 3, version: str = "1.36.2") -> Node:
     node.grant("h", "gpu-0", "gpu-1")
     node.pod("a", ("c", limit, "app"))
     return node
-
-
-@pytest.mark.parametrize(
-    ("limit", "reported", "holder_lives", "verdict"),
-    [
-        (3, (3, 3), False, "impossible"),
-        (3, (2, 2), False, "impossible"),
-        (3, (4, 2), False, "impossible"),
-        (3, (3, 1), False, "unverifiable"),  # a grant may stand in a line that was lost
-        (2, (2, 1), False, "unverifiable"),
-        (5, (5, 3), False, "unverifiable"),  # and so may a release
-        (5, (5, 3), True, "impossible"),  # but who lives on holds what it got
-    ],
-)
-def test_counts(limit: int, reported: tuple[int, int], holder_lives: bool, verdict: str) -> None:
-    node = two_free(limit)
-    seq = node.short("a", *reported, needed=limit)
-    if holder_lives:
-        node.live_on("h")
-    finding = node.finding(seq)
-    assert finding.verdict == verdict
-    assert finding.missing == ((HOLDERS,) if verdict == "unverifiable" else ())
-    if limit == 3 and verdict == "impossible":
-        assert finding.expected is not None
-        assert (finding.expected["requested"], finding.expected["available"]) == (3, 2)
 
 
 @pytest.mark.parametrize(
@@ -108,14 +82,3 @@ def test_registered_or_not() -> None:
     node.now += 301
     seq = node.refuse("a", 1, UNREGISTERED)
     assert node.finding(seq).missing == (f"whether {GPU} was registered at that time",)
-
-
-def test_a_changed_request() -> None:
-    """A container that holds devices cannot ask for another number."""
-    node = two_free()
-    error = f'pod "uid-h" container "c" changed request for resource "{GPU}" from 2 to 3'
-    finding = node.finding(node.refuse("h", 0, error, requested=3))
-    assert finding.verdict == "impossible"  # its limit is 2 still
-    node.pod("h", ("c", 3, "app"), added=False)
-    node.now += 1
-    assert node.finding(node.refuse("h", 0, error, requested=3)).verdict == "match"

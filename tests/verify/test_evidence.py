@@ -15,7 +15,6 @@ import pytest
 
 from kubeledger.model.bodies.lifecycle import (
     ContainerStarted,
-    PodAdmitted,
     PodConfigChanged,
     PodListed,
 )
@@ -153,32 +152,6 @@ def test_most_of_what_counts_is_sure_where_nothing_is_lost() -> None:
 
 def pod(name: str, body: type[Body], **fields: object) -> Body:
     return body(namespace="d", pod=name, pod_uid=f"u-{name}", **fields)
-
-
-def test_pods_of_one_line_are_admitted_one_after_the_other() -> None:
-    """A pod sees what came with earlier lines, and of its own line what the log shows first."""
-    start = kubelet_of("1.30.14")
-    steps: list[tuple[float, Body]] = [(0, start)]
-    for second, names in ((1.0, "a"), (2.0, "bc")):
-        steps += [
-            (second, pod(name, PodConfigChanged, operation="ADD", source="api")) for name in names
-        ]
-        steps += [(second + 0.1, pod(name, PodAdmitted, inferred=True)) for name in names]
-        steps += [
-            (second + 1, pod(name, ContainerStarted, container="c", container_id=name))
-            for name in names
-        ]
-    context = VerifyContext()
-    for record in scene(*steps):
-        context.prescan(record)
-    context.settle()
-    timeline = context.timeline
-    intervals = {name: timeline.pods[f"u-{name}"].intervals[0] for name in "abc"}
-    found = timeline.admission(intervals["a"])
-    assert (set(found.must), set(found.may)) == (set(), set())
-    found = timeline.admission(intervals["c"])
-    assert "u-a" in found.may
-    assert "u-c" not in found.may
 
 
 # What is remembered of a pod: what says nothing of later times goes.

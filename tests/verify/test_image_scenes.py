@@ -1,10 +1,8 @@
 """Image GC in small scenes: one for each branch of the rule, and each input that can miss."""
 
-import msgspec
 import pytest
 
 from kubeledger.model.bodies.images import GarbageCollected
-from kubeledger.model.bodies.node import ClockStepped
 from kubeledger.model.record import Body, Record
 from kubeledger.verify import Finding, Variant, Verdict
 from tests.verify.histories import findings, kubelet_of
@@ -46,17 +44,6 @@ def run_of(*removals: str, end: GarbageCollected | None, at: float = 601) -> lis
     return steps if end is None else [*steps, (at + 2, end)]
 
 
-def test_what_was_not_listed() -> None:
-    """One that an earlier pass listed may have been listed; one that none did was not there."""
-    steps: list[Step] = [(601, disk(15)), (601, detected("abd")), (601.1, started())]
-    steps += [(601.2 + i / 10, deleted(name)) for i, name in enumerate("dcabe")]
-    records = history(*SEEN, *steps, (602, collected(5)))
-    assert of_image(records, "c").verdict == "unverifiable"
-    found = of_image(records, "e")
-    assert found.verdict == "impossible"
-    assert "the runtime did not list it" in found.why
-
-
 def test_an_age_near_the_least_age_is_open() -> None:
     """The clock was read before the pass was logged: both courses are possible."""
     early: list[Step] = [(0, kubelet_of()), (0.1, settings(imageMinimumGCAge="5m0s"))]
@@ -64,17 +51,6 @@ def test_an_age_near_the_least_age_is_open() -> None:
     for removals in ("abcd", ""):
         records = history(*early, *run_of(*removals, end=collected(len(removals))))
         assert "impossible" not in {v for _, v in verdicts(records)}
-
-
-def test_removals_before_the_start_of_a_log_that_begins_in_the_middle() -> None:
-    """Nothing tells what they were for; of what the pass behind them freed a line may be lost."""
-    steps: list[Step] = [(0, kubelet_of()), (0.1, settings()), (9, disk(15))]
-    steps += [(10, deleted("a", None)), (10.1, deleted("b", None))]
-    start = (10.2, started())
-    for freed, verdict in ((0, "match"), (1_000_000, "unverifiable")):
-        end = msgspec.structs.replace(collected(2, freed), images_removed=2)
-        (found,) = findings(history(*steps, start, (10.3, end)), kind=GarbageCollected.kind)
-        assert found.verdict == verdict
 
 
 BELOW = GarbageCollected(outcome="below_threshold")
@@ -97,28 +73,6 @@ def test_below_the_threshold(steps: list[Step], verdict: Verdict) -> None:
     assert verdicts(records) == [("GarbageCollected", verdict)]
 
 
-@pytest.mark.parametrize(
-    ("body", "verdict"),
-    [
-        (GarbageCollected(outcome="below_threshold", images_removed=1), "impossible"),
-        (GarbageCollected(outcome="freed", images_removed=1, bytes_freed=1), "unverifiable"),
-        (GarbageCollected(outcome="failed"), "impossible"),
-        (GarbageCollected(outcome="failed", error="rpc error: code = Unknown"), "unverifiable"),
-        (GarbageCollected(outcome="freed", error="rpc error"), "impossible"),
-        (
-            GarbageCollected(outcome="failed", error="failed to get image stats: no data"),
-            "unverifiable",
-        ),
-        (collected(0), "unverifiable"),
-    ],
-)
-def test_ends_without_a_start(body: GarbageCollected, verdict: Verdict) -> None:
-    """Errors of the runtime tell themselves; removals must be there."""
-    assert verdicts(history(*BEGIN, (600, disk(50)), (601, body))) == [
-        ("GarbageCollected", verdict)
-    ]
-
-
 def test_no_capacity() -> None:
     """The first collection comes before the first reading of the disk."""
     error = "invalid capacity 0 on image filesystem"
@@ -126,24 +80,6 @@ def test_no_capacity() -> None:
     assert verdicts(history(*BEGIN, (1, end))) == [("GarbageCollected", "match")]
     late = history(*BEGIN, (1, disk(50)), (2, end))
     assert verdicts(late) == [("GarbageCollected", "unverifiable")]
-
-
-def test_the_loop_waits() -> None:
-    """Five minutes from end to start, unless the clock was set."""
-    first = run_of("c", "d", "a", "b", end=collected(4))
-    again: list[Step] = [
-        (701, disk(15)),
-        (701, detected("")),
-        (701.1, started()),
-        (702, collected()),
-    ]
-    records = history(*SEEN, *first, *again)
-    start = [f for f in findings(records) if f.kind == "images.GarbageCollectionStarted"][1]
-    assert start.verdict == "impossible"
-    assert "waits 300 s" in start.why
-    step = ClockStepped(from_ts_ns=2, to_ts_ns=1)
-    stepped = history(*SEEN, *first, (610, step), *again)
-    assert "impossible" not in {v for _, v in verdicts(stepped)}
 
 
 @pytest.mark.parametrize(
@@ -196,22 +132,6 @@ def test_the_trigger_of_the_eviction_manager(steps: list[Step], verdict: Verdict
     assert of_image(records, "c").verdict == verdict
 
 
-@pytest.mark.parametrize(
-    ("steps", "verdict"),
-    [(BEGIN, "unverifiable"), ([*SEEN, (600.05, detected("abcd", used="b"))], "impossible")],
-    ids=["no pass tells of images", "a pass tells that no others were there"],
-)
-def test_a_success_of_which_a_removal_is_lost(steps: list[Step], verdict: Verdict) -> None:
-    records = history(
-        *steps,
-        (600, disk(15)),
-        (600.1, started()),
-        (600.2, deleted("c", size=1_000_000)),
-        (600.3, collected(1, 1_000_000, error="")),
-    )
-    assert verdicts(records)[-1] == ("GarbageCollected", verdict)
-
-
 def test_the_disk_is_told_only_later() -> None:
     """The first collection comes before the first signal: later ones tell the size of the disk."""
     begin = [*BEGIN, (1.0, detected("abcd", new="abcd"))]
@@ -224,21 +144,6 @@ def test_the_disk_is_told_only_later() -> None:
     ):
         records = history(*begin, (1.1, started(amount=reported)), *later)
         assert verdicts(records) == [("GarbageCollectionStarted", verdict)]
-
-
-@pytest.mark.parametrize(
-    ("free", "gap_s", "ends", "absent"),
-    [(10, 10, 1, 1), (30, 10, 1, 0), (10, 70, 1, 0), (10, 10, 0, 0)],
-    ids=["owed", "under the threshold", "a log with gaps", "a log that tells of no run"],
-)
-def test_a_run_that_was_owed(free: int, gap_s: int, ends: int, absent: int) -> None:
-    """The disk is over the threshold for more than two periods, and no run is told of."""
-    error = GarbageCollected(outcome="failed", error="invalid capacity 0 on image filesystem")
-    steps: list[Step] = [*BEGIN, *[(1.0, error)] * ends]
-    steps += [(5.0 + at, signal(free)) for at in range(0, 900, gap_s)]
-    found = [f for f in findings(history(*steps)) if f.recorded is None]
-    assert [f.kind for f in found] == ["images.GarbageCollectionStarted"] * absent
-    assert all("collects every 300 s" in f.why for f in found)
 
 
 def test_a_record_that_is_there_twice() -> None:
@@ -295,22 +200,3 @@ def test_orders_of_removals(order: str, expected: str) -> None:
     if len(order) == 4:
         verdicts = "".join(f.verdict[0] for f in removed(order, size=LARGE))
         assert verdicts == expected[:3] + "i"
-
-
-@pytest.mark.parametrize(
-    ("order", "pass_", "expected"),
-    [
-        ("ca", "space", "m u"), ("ca", "all", "m m"), ("eab", "space", "i:c u m"),
-        ("eab", "all", "i:c m m"), ("cdx", "space", "m m i:a"), ("xy", "space", "i:c i:d"),
-    ],
-)  # fmt: skip
-def test_images_that_stay(order: str, pass_: str, expected: str) -> None:
-    """The eviction manager may leave any; one lie stands for the first that had to go."""
-    assert (
-        " ".join(
-            f.verdict[0]
-            + (f":{f.expected['image_id']}" if f.verdict == "impossible" and f.expected else "")
-            for f in removed(order, pass_)
-        )
-        == expected
-    )

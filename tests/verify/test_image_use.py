@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import msgspec
 import pytest
 
 from kubeledger.model.bodies.lifecycle import PodListed
@@ -71,20 +70,6 @@ def test_age(at_s: int, steps: list[tuple[float, Body]], verdict: str, reported:
     found = verdict_of(*steps, imageMaximumGCAge="10m")
     assert found[0] == verdict
     assert reported in found[1]
-
-
-def test_no_list_that_is_odd_is_believed() -> None:
-    odd = listed("a")
-    assert odd.status is not None
-    changes: list[dict[str, Any]] = [
-        {"state": []},
-        {"state": {"running": {"startedAt": "soon"}}},
-        {"imageID": ""},
-    ]
-    for change in changes:
-        status = {**odd.status["containerStatuses"][0], **change}
-        body = msgspec.structs.replace(odd, status={"containerStatuses": [status, 3]})
-        assert verdict_of((61, deleted("a")), (90, body))[0] == "unverifiable"
 
 
 def test_lists_deny_what_detect_passes_allow() -> None:

@@ -39,34 +39,6 @@ def ending(reason: Any, grace_s: int | None = None) -> PodTerminating:  # noqa: 
 
 
 @pytest.mark.parametrize(
-    ("reported", "reason", "grace_s", "verdict"),
-    [
-        (ending("deleted", 20), "pod_deleted", 20, "match"),
-        (ending("deleted", 1), "pod_deleted", 2, "match"),
-        (ending("deleted", 20), "pod_deleted", 30, "impossible"),
-        (ending("removed", 30), "pod_deleted", 30, "match"),
-        (ending("orphaned"), "orphaned", 2, "match"),
-        (ending("orphaned"), "orphaned", 30, "admissible"),
-        (ending("orphaned"), "orphaned", 9, "impossible"),
-        (ending("ended"), "pod_ended", 30, "match"),
-        (ending("ended"), "deadline_exceeded", 30, "match"),
-        (ending("shutdown", 7), "node_shutdown", 7, "match"),
-        (ending("deleted", 7), "node_shutdown", 7, "impossible"),
-        (ending("ended"), "orphaned", 2, "impossible"),
-        (None, "node_shutdown", 7, "unverifiable"),
-    ],
-)
-def test_a_pod_that_is_stopped(
-    reported: PodTerminating | None, reason: str, grace_s: int, verdict: str
-) -> None:
-    """The kill follows from why its worker stops it, and gives what the worker gives."""
-    steps: list[Step] = [(1, listed()), (1.1, added()), (2, started("c1"))]
-    steps += [] if reported is None else [(10, reported)]
-    kill = killed(reason=reason, message="Stopping container app", grace_period_s=grace_s)
-    assert verdicts(*steps, (10.1, kill)) == [verdict]
-
-
-@pytest.mark.parametrize(
     ("source", "again", "uid", "says"),
     [
         ("api", "ADD", "u-2", "the pod was deleted"),

@@ -95,20 +95,6 @@ def test_devices_of_two_kinds_that_the_node_object_does_not_list_yet() -> None:
         assert verdict(found, "a") == expected
 
 
-def test_equals_are_admissible() -> None:
-    """Of two pods that are alike the order of the kubelet's list takes one."""
-    for victim in "ab":
-        found = judge(
-            start(),
-            pods("400m", "400m"),
-            critical("500m"),
-            preempted(victim, "x", 20.1, ("cpu", 300)),
-        )
-        finding = findings_of(found, victim)[-1]
-        assert finding.verdict in ("match", "admissible")
-        assert "and one of them is taken" in finding.why
-
-
 def test_nobody_had_to_die() -> None:
     """There was room; or the pod is not critical, or is refused whatever is done."""
     found = judge(start(), pods("300m"), critical("500m"), preempted("a", "x", 20.1))

@@ -29,7 +29,6 @@ from kubeledger.model.bodies.cgroups import (
 )
 from kubeledger.model.patterns import regex
 from kubeledger.model.record import Evidence
-from kubeledger.model.units import whole_number
 
 _WEIGHTS = {
     "cpu.shares": 0,
@@ -199,12 +198,12 @@ def _values(files: Mapping[str, str], unified: bool) -> _Values:
     for name, raw in sorted(files.items()):
         text = raw.strip()
         if match := _HUGETLB.fullmatch(name):
-            if (limit := whole_number(text)) is not None:
+            if (limit := _integer(text)) is not None:
                 hugetlb[match["size"]] = limit
             else:
                 rest[name] = text
         elif name in _V1_INTS:
-            found[_V1_INTS[name]] = whole_number(text)
+            found[_V1_INTS[name]] = _integer(text)
         else:
             rest[name] = text
     if unified:
@@ -219,13 +218,21 @@ def _from_unified(files: Mapping[str, str]) -> dict[str, int | None]:
     quota, _, period = files.get("cpu.max", "").partition(" ")
     if quota:
         found["cpu_quota_us"] = _limit(quota)
-        found["cpu_period_us"] = whole_number(period)
+        found["cpu_period_us"] = _integer(period)
     return found
 
 
 def _limit(text: str) -> int | None:
     """A limit of cgroup v2; -1 where there is none."""
-    return -1 if text == "max" else whole_number(text)
+    return -1 if text == "max" else _integer(text)
+
+
+def _integer(text: str) -> int | None:
+    """A number however long it is: one that no record can hold is reported where it is recorded."""
+    try:
+        return int(text)
+    except ValueError:
+        return None
 
 
 def _lines_of(evidence: tuple[Evidence, ...], names: Iterable[str]) -> tuple[Evidence, ...]:

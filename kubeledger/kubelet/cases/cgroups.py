@@ -18,7 +18,7 @@ from kubeledger.kubelet.cgroups.decider import (
 from kubeledger.kubelet.cgroups.node_config import (
     ReservationSettings,
     eviction_signals,
-    hard_eviction_reservation,
+    eviction_threshold,
 )
 from kubeledger.kubelet.cgroups.paths import CgroupNameError
 from kubeledger.kubelet.cgroups.pod_config import ResourceConfig
@@ -218,8 +218,6 @@ def _decision_of_node(case_input: NodeAllocatableInput, profile: KubeletProfile)
     )
     try:
         return decide_node(_quantities(case_input.capacity), settings, profile.cgroups)
-    except EvictionThresholdError as error:
-        raise _bad_threshold(case_input, profile, error) from None
     except QuantityError as error:
         raise BadInputError(f"input: the sum of reserved amounts: {error}") from None
 
@@ -242,26 +240,17 @@ def _check(case_input: NodeAllocatableInput, profile: KubeletProfile) -> None:
                     advice=f"one of {', '.join(_RESERVABLE)}",
                 )
     known = eviction_signals(profile.eviction)
-    for signal in case_input.eviction_hard or {}:
+    for signal, text in (case_input.eviction_hard or {}).items():
+        path = keyed("input.evictionHard", signal)
         if signal not in known:
-            path = keyed("input.evictionHard", signal)
             raise BadInputError(
                 f"{path}: kubelet {profile.version} knows no such eviction signal",
                 advice=f"one of {', '.join(known)}",
             )
-
-
-def _bad_threshold(
-    case_input: NodeAllocatableInput, profile: KubeletProfile, error: EvictionThresholdError
-) -> BadInputError:
-    """The error for a user, with the signal whose threshold is refused."""
-    capacity = _quantities(case_input.capacity)
-    for signal, threshold in (case_input.eviction_hard or {}).items():
         try:
-            hard_eviction_reservation({signal: threshold}, capacity, profile.cgroups)
-        except EvictionThresholdError as found:
-            return BadInputError(f"{keyed('input.evictionHard', signal)}: {found}")
-    return BadInputError(f"input.evictionHard: {error}")
+            eviction_threshold(signal, text, profile.cgroups)
+        except EvictionThresholdError as error:
+            raise BadInputError(f"{path}: {error}") from None
 
 
 def _quantities(amounts: ResourceList | None) -> dict[str, Quantity]:

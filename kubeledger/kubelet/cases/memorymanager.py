@@ -74,15 +74,8 @@ def memory_held(state: State, *, with_pods: bool, whole: bool = False) -> dict[s
 
 
 def _columns(table: MemoryTable, whole: bool) -> list[int]:
-    if not whole:
-        return [table.reserved_bytes, table.free_bytes]
-    return [
-        table.total_bytes,
-        table.system_reserved_bytes,
-        table.allocatable_bytes,
-        table.reserved_bytes,
-        table.free_bytes,
-    ]
+    columns = msgspec.structs.astuple(table) if whole else (table.reserved_bytes, table.free_bytes)
+    return list(columns)
 
 
 def _blocks(blocks: Sequence[Block]) -> Blocks:

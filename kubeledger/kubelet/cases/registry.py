@@ -263,17 +263,11 @@ def decider_of(subsystem: str, on_version: OnVersion | None = None) -> LineFunct
     Raises:
         BadQuestionError: no such subsystem.
     """
-    found = subsystem_of(subsystem)
-    line_type = _line_type("Case", found.input, claim=False)
-    decode: Callable[[bytes], Any] = msgspec.json.Decoder(line_type).decode
-    encode = msgspec.json.Encoder().encode
 
-    def decide(line: bytes) -> bytes:
-        case = decode(line)
-        outcome = found.decide(case.input, _profile(case.kubelet, on_version))
-        return encode({"id": case.id, "outcome": outcome})
+    def decide(of: Subsystem, case: Any, profile: KubeletProfile) -> dict[str, object]:  # noqa: ANN401
+        return {"id": case.id, "outcome": of.decide(case.input, profile)}
 
-    return _checked(decide, line_type)
+    return _line_function(subsystem, decide, on_version, claim=False)
 
 
 def judge_of(
@@ -286,20 +280,52 @@ def judge_of(
     Raises:
         BadQuestionError: no such subsystem.
     """
-    of = subsystem_of(subsystem)
-    line_type = _line_type("Claim", of.input, claim=True)
-    decode: Callable[[bytes], Any] = msgspec.json.Decoder(line_type).decode
-    encode = msgspec.json.Encoder().encode
 
-    def judge(line: bytes) -> bytes:
-        claim = decode(line)
-        profile = _profile(claim.kubelet, on_version)
+    def judge(of: Subsystem, claim: Any, profile: KubeletProfile) -> dict[str, object]:  # noqa: ANN401
         found = _judgement(of, claim.input, profile, claim.outcome)
         if on_verdict is not None:
             on_verdict(found.verdict)
-        return encode({"id": claim.id, "verdict": found.verdict, "why": found.why})
+        return {"id": claim.id, "verdict": found.verdict, "why": found.why}
 
-    return _checked(judge, line_type)
+    return _line_function(subsystem, judge, on_version, claim=True)
+
+
+def _line_function(
+    subsystem: str,
+    answer: Callable[[Subsystem, Any, KubeletProfile], dict[str, object]],
+    on_version: OnVersion | None,
+    *,
+    claim: bool,
+) -> LineFunction:
+    """What answers to a line; whatever is wrong with it is a ``BadInputError`` with its field."""
+    of = subsystem_of(subsystem)
+    fields: list[tuple[str, type]] = [("id", str), ("kubelet", str), ("input", of.input)]
+    if claim:
+        fields.append(("outcome", object))
+    line_type = msgspec.defstruct("Line", fields, frozen=True, gc=False)
+    decode: Callable[[bytes], Any] = msgspec.json.Decoder(line_type).decode
+    encode = msgspec.json.Encoder().encode
+
+    def checked(line: bytes) -> bytes:
+        try:
+            case = decode(line)
+            return encode(answer(of, case, _profile(case.kubelet, on_version)))
+        except BadInputError as error:
+            raise _placed(line, error.message, error.advice) from None
+        except QuantityError as error:
+            raise _placed(line, f"no quantity that can be reckoned with: {error}", "") from None
+        except BadQuestionError as error:
+            raise BadInputError(_bounded(error.message), advice=error.advice) from None
+        except msgspec.ValidationError as error:
+            raise BadInputError(_bounded(schema_fault(line, line_type, str(error)))) from None
+        except msgspec.MsgspecError as error:
+            raise _no_json(line, str(error)) from None
+        except UnicodeDecodeError:
+            raise BadInputError("the line is not UTF-8") from None
+        except RecursionError:
+            raise BadInputError("the line is nested too deeply") from None
+
+    return checked
 
 
 def _profile(version: str, on_version: OnVersion | None) -> KubeletProfile:
@@ -333,30 +359,6 @@ _text: Final = msgspec.json.Encoder(order="sorted").encode
 
 def _plain(outcome: object) -> object:
     return msgspec.json.decode(msgspec.json.encode(outcome))
-
-
-def _checked(line_function: LineFunction, line_type: type[msgspec.Struct]) -> LineFunction:
-    """Whatever is wrong with a line becomes a ``BadInputError`` that names the field."""
-
-    def checked(line: bytes) -> bytes:
-        try:
-            return line_function(line)
-        except BadInputError as error:
-            raise _placed(line, error.message, error.advice) from None
-        except QuantityError as error:
-            raise _placed(line, f"no quantity that can be reckoned with: {error}", "") from None
-        except BadQuestionError as error:
-            raise BadInputError(_bounded(error.message), advice=error.advice) from None
-        except msgspec.ValidationError as error:
-            raise BadInputError(_bounded(schema_fault(line, line_type, str(error)))) from None
-        except msgspec.MsgspecError as error:
-            raise _no_json(line, str(error)) from None
-        except UnicodeDecodeError:
-            raise BadInputError("the line is not UTF-8") from None
-        except RecursionError:
-            raise BadInputError("the line is nested too deeply") from None
-
-    return checked
 
 
 def _no_json(line: bytes, message: str) -> BadInputError:
@@ -393,10 +395,3 @@ def subsystem_of(name: str) -> Subsystem:
     module = import_module(f"kubeledger.kubelet.cases.{_MODULES[name]}")
     found: Subsystem = getattr(module, name.upper())
     return found
-
-
-def _line_type(name: str, input_type: type, *, claim: bool) -> type[msgspec.Struct]:
-    fields: list[tuple[str, type]] = [("id", str), ("kubelet", str), ("input", input_type)]
-    if claim:
-        fields.append(("outcome", object))
-    return msgspec.defstruct(name, fields, frozen=True, gc=False)

@@ -299,21 +299,13 @@ def is_sidecar(container: Container) -> bool:
 
 def lists_of_pods(pods: Iterable[Pod]) -> list[ResourceList]:
     """All resource lists of pods that are not empty, those of their statuses included."""
-    # One loop over all: with dozens of pods a case, calls are what takes the time.
     lists: list[ResourceList] = []
-    append = lists.append
     for pod in pods:
         spec = pod.spec
         containers = spec.containers or ()
         if spec.init_containers:
             containers += spec.init_containers
-        for container in containers:
-            resources = container.resources
-            if resources is not None:
-                if requests := resources.requests:
-                    append(requests)
-                if limits := resources.limits:
-                    append(limits)
+        lists += container_lists(containers)
         if spec.overhead:
             lists.append(spec.overhead)
         if spec.resources is not None:

@@ -170,14 +170,11 @@ class Quantity(msgspec.Struct, frozen=True, eq=False):
         Raises:
             QuantityError: the sum has more than a thousand digits or so.
         """
-        narrow = self._add_narrow(other.unscaled, other)
-        return self._add_wide(other.unscaled, other) if narrow is None else narrow
+        return self._plus(other.unscaled, other)
 
     def sub(self, other: Quantity) -> Quantity:
         """The difference, in this format; in the other's if this is zero."""
-        # The most negative integer is its own negative in 64 bits, as in the kubelet.
-        narrow = self._add_narrow(wrapped(-other.unscaled), other)
-        return self._add_wide(-other.unscaled, other) if narrow is None else narrow
+        return self._plus(-other.unscaled, other)
 
     def neg(self) -> Quantity:
         """The same amount with the other sign."""
@@ -234,26 +231,22 @@ class Quantity(msgspec.Struct, frozen=True, eq=False):
     def __ge__(self, other: Quantity) -> bool:
         return self.cmp(other) >= 0
 
-    def _add_narrow(self, unscaled: int, other: Quantity) -> Quantity | None:
-        """The sum in 64 bits, or None if one of the two or the sum is wide."""
-        if self.wide or other.wide:
-            return None
+    def _plus(self, unscaled: int, other: Quantity) -> Quantity:
+        """The sum with ``unscaled`` of another's kind: in 64 bits if both are and that holds it."""
         format = self.format if self.unscaled else other.format
-        if not unscaled:
+        # The most negative integer is its own negative in 64 bits, as in the kubelet.
+        is_wide, low = self.wide or other.wide, wrapped(unscaled)
+        if not (is_wide or low):
             return Quantity(self.unscaled, self.exponent, format)
-        if not self.unscaled:
-            return Quantity(unscaled, other.exponent, format)
+        if not (is_wide or self.unscaled):
+            return Quantity(low, other.exponent, format)
         exponent = min(self.exponent, other.exponent)
         left = raised(self.unscaled, self.exponent - exponent)
-        right = raised(unscaled, other.exponent - exponent)
+        right = raised(low, other.exponent - exponent)
         fits = all(INT64_MIN <= number <= INT64_MAX for number in (left, right, left + right))
-        return Quantity(left + right, exponent, format) if fits else None
-
-    def _add_wide(self, unscaled: int, other: Quantity) -> Quantity:
-        exponent = min(self.exponent, other.exponent)
-        left = raised(self.unscaled, self.exponent - exponent)
+        if fits and not is_wide:
+            return Quantity(left + right, exponent, format)
         right = raised(unscaled, other.exponent - exponent)
-        format = self.format if self.unscaled else other.format
         return Quantity(left + right, exponent, format, wide=True)
 
     def _binary_whole(self) -> int | None:

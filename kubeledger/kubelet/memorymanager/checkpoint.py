@@ -177,15 +177,7 @@ def read_memory_manager_state(data: object) -> bodies.MemoryManagerStateRead:
                 assignments=of.assignments,
                 group=tuple(sorted(of.cells)),
                 memory={
-                    name: _signed_table(
-                        (
-                            table.total_bytes,
-                            table.system_reserved_bytes,
-                            table.allocatable_bytes,
-                            table.reserved_bytes,
-                            table.free_bytes,
-                        )
-                    )
+                    name: _signed_table(msgspec.structs.astuple(table))
                     for name, table in sorted(of.memory.items())
                 },
             )

@@ -8,6 +8,7 @@ Source: v1.36.2 pkg/kubelet/cm/memorymanager/state/state.go, state_mem.go
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from functools import lru_cache
 from typing import Annotated, Final, NamedTuple
 
@@ -143,16 +144,7 @@ def clone(machine: NUMANodeMap) -> NUMANodeMap:
     return {
         node: NUMANodeState(
             state.assignments,
-            {
-                name: MemoryTable(
-                    table.total_bytes,
-                    table.system_reserved_bytes,
-                    table.allocatable_bytes,
-                    table.reserved_bytes,
-                    table.free_bytes,
-                )
-                for name, table in state.memory.items()
-            },
+            {name: copy(table) for name, table in state.memory.items()},
             list(state.cells),
         )
         for node, state in machine.items()

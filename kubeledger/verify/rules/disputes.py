@@ -401,13 +401,12 @@ class SafetyVerifier(Verifier):
             since_ns, until_ns = each.lost_since_ns, min(each.ts_ns, coverage.last_line_ns)
             if since_ns is not None and coverage.missing(since_ns, until_ns) is not None:
                 continue
-            self.context.pending.add(
-                Violation(
-                    ts_ns=each.ts_ns,
-                    subject=each.subject,
-                    why=each.message,
-                    sides=tuple(Side(seq=seq, says=says) for seq, says in each.sides),
-                    invariant=each.invariant,
-                    bugs=each.bugs,
-                )
+            found = Violation(
+                ts_ns=each.ts_ns,
+                subject=each.subject,
+                why=each.message,
+                sides=tuple(Side(seq=seq, says=says) for seq, says in each.sides),
+                invariant=each.invariant,
+                bugs=each.bugs,
             )
+            self.context.pending.add(found)

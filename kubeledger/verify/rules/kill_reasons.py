@@ -153,17 +153,8 @@ _LISTED_NS: Final = 10 * NS_PER_S
 """A change is shown in a list so long after it."""
 _REMOVED_NS: Final = 60 * NS_PER_S
 """So long after its containers have ended a pod that was deleted is removed."""
-REASONS: Final = frozenset(
-    {
-        *PROBE_OF_KILL,
-        *_ENDINGS,
-        "preempted",
-        "evicted",
-        "spec_changed",
-        "resized",
-        "post_start_hook",
-    }
-)
+_OTHERS: Final = ("preempted", "evicted", "post_start_hook")
+REASONS: Final = frozenset({*PROBE_OF_KILL, *_ENDINGS, *_UPDATES, *_OTHERS})
 """Reasons of which the kubelet's words are known."""
 
 

@@ -60,19 +60,6 @@ def test_entries_go_into_what_is_recorded() -> None:
     assert recorded["evictionHard"]["memory.available"] == "100Mi"
 
 
-def test_all_combinations() -> None:
-    """Versions, then files, then settings; a later setting goes over an earlier."""
-    variants = parse_variants(
-        [parse_setting("maxPods=1|2"), parse_setting("maxPods=3")],
-        ["1.20.2", "1.36.2"],
-        [("a", {"podsPerCore": 1}), ("b", {"podsPerCore": 2})],
-    )
-    assert len(variants) == 8
-    assert len({variant.name for variant in variants}) == 8
-    assert {variant.settings["maxPods"] for variant in variants} == {3}
-    assert [variant.kubelet_version for variant in variants] == ["1.20.2"] * 4 + ["1.36.2"] * 4
-
-
 def test_nothing_and_nonsense() -> None:
     with pytest.raises(BadQuestionError, match="nothing is changed"):
         parse_variants([])

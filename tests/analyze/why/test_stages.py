@@ -132,16 +132,6 @@ def test_who_is_not_heard_of_and_need_not_start(stage: str, reason: str) -> None
     assert "when last heard of" not in found.headline
 
 
-def test_a_wait_that_is_over() -> None:
-    """When it started, how long it had waited, for what and how often."""
-    mount = failed("volumes", "FailedMount", "timed out", about="data", count=3)
-    found = answer((0, PodAdmitted(**POD)), (2, mount), (43, started()))
-    assert found.headline == (
-        "pod default/web started at 1970-01-01T00:17:23Z; it waited 42s for its volume data "
-        "(3 tries): timed out."
-    )
-
-
 @pytest.mark.parametrize(
     ("bodies", "says"),
     [
@@ -176,22 +166,6 @@ def test_an_event_that_is_harmless_is_no_headline(reason: str, is_told: bool) ->
     )  # fmt: skip
     found = answer(PodAdmitted(**POD), started(), warned)
     assert ("Nameserver" in found.headline) == is_told
-
-
-def test_a_kill_that_took_too_long_is_no_failed_start() -> None:
-    late = KubernetesEvent(
-        **APP, object_kind="Pod", type="Warning", reason="ExceededGracePeriod",
-        message="Container runtime did not kill the pod within specified grace period.",
-    )  # fmt: skip
-    found = answer(
-        PodAdmitted(**POD),
-        started(),
-        PodTerminating(**POD, reason="deleted", grace_period_s=30),
-        late,
-    )
-    text = " ".join([found.headline, *(step.text for step in found.steps)])
-    assert "does not end" in text
-    assert "start " not in text.replace("started", "")
 
 
 def test_a_restart_is_something_else_that_happened() -> None:
@@ -257,17 +231,6 @@ def test_the_deletion_leads_and_not_its_after_effect() -> None:
     )
     assert "was killed as its pod was deleted" in found.sentence
     assert "no source knows it" in answer(PodAdmitted(**POD), started(), stops[1]).headline
-
-
-def test_a_shutdown_leads_and_not_the_removal_after_it() -> None:
-    """The pod's object is removed when its containers have long ended."""
-    down, removed = (
-        PodTerminating(**POD, reason=reason, grace_period_s=17)
-        for reason in ("shutdown", "removed")
-    )
-    found = answer(PodAdmitted(**POD), started(), down, removed).headline
-    assert found.endswith(": the node shut down, with a 17 s grace period.")
-    assert "no trouble of it" in answer(PodAdmitted(**POD), started(), removed).headline
 
 
 @pytest.mark.parametrize(

@@ -1,22 +1,14 @@
 """Containers that start, die, are killed, start again or have to wait, and whose an ID is."""
 
-import json
-from pathlib import Path
-
 import pytest
 
-from kubeledger.ingest.api import import_sources
-from kubeledger.ingest.planning.bundle import ImportOptions
-from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.lifecycle import (
     PodStarted,
-    RestartBackedOff,
 )
 from tests.ingest.feeding import at, bodies
-from tests.ingest.pod_world import ingest_lines, klog, values, world
-from tests.ingest.scenes import A, played_out
+from tests.ingest.pod_world import ingest_lines, klog, world
+from tests.ingest.scenes import played_out
 
-POD = f"a_shop({A})"
 _SKIPPED = r"with CrashLoopBackOff: \"back-off {1} restarting failed container=c pod={A}\""
 WORDS = {
     "RUNS": "-3600 loop | 0 sandbox 0 | 1 started 1",
@@ -300,25 +292,6 @@ a failed sync of another kind is no back-off
 """
 
 test_scene = played_out(SCENES, WORDS)
-
-
-def test_back_offs_in_json_without_callers(tmp_path: Path) -> None:
-    """The runtime manager and the pod worker tell of one back-off; no file tells them apart."""
-    refused = f"back-off 40s restarting failed container=c pod={POD}"
-    skipped = f'Error syncing pod {A} ("{POD}"), skipping: failed to "StartContainer" for "c"'
-    skipped += f' with CrashLoopBackOff: "{refused}"'
-    lines = [
-        {"ts": 1795230110480.5 + step, "msg": f"{message}\n", "v": 0}
-        for step in (0, 12000)
-        for message in (refused, skipped)
-    ]
-    log = tmp_path / "kubelet.log"
-    log.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
-    ledger = Ledger.create(tmp_path / "ledger")
-    import_sources([str(log)], ledger, ImportOptions(node="n"))
-    found = [r for r in ledger.records("n") if isinstance(r.body, RestartBackedOff)]
-    assert [values(record.body, "container", "back_off_s") for record in found] == [("c", 40)] * 2
-    assert [[piece.line for piece in record.evidence] for record in found] == [[1, 2], [3, 4]]
 
 
 MEASURED = "pod_startup_latency_tracker.go"

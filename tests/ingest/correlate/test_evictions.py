@@ -1,12 +1,6 @@
 """Evictions: the pod, the resource, the message, and the kills in between."""
 
-import re
-
-import pytest
-
-from kubeledger.model.bodies.eviction import ReclaimAttempted
-from kubeledger.model.bodies.lifecycle import PodEvicted
-from tests.ingest.scenes import A, B, facts_of_scene, played_out
+from tests.ingest.scenes import A, B, played_out
 
 LOW = "The node was low on resource: memory. "
 HARD = f"{LOW}Threshold quantity: 1Gi, available: 900Mi. "
@@ -208,33 +202,3 @@ the event dates an eviction of which the log has only the end, given up 10 s lat
 """
 
 test_scene = played_out(SCENES, WORDS)
-
-
-@pytest.mark.parametrize(
-    "lost",
-    [r"^[.0].*periods satisfied", r"^-[12].*periods satisfied", r"^[.0].*updated", r"^-[12]"],
-)
-def test_lost_lines_make_no_threshold_hard_or_soft(lost: str) -> None:
-    """A line that says again that nothing has to be waited for; the rounds before an eviction."""
-    rounds = (_round(-20, "950Mi", "1Gi"), WORDS["WAITS"], WORDS["BOTH"])
-    kept = [event for each in rounds for event in each.split(" | ") if not re.search(lost, event)]
-    log = ['-30 Evict synchronize housekeeping"', *kept]
-    for quantity, kinds in (("1Gi", {"hard", None}), ("2Gi", {"soft", None})):
-        evicting = f".5 evicting {LOW}Threshold quantity: {quantity}, available: 900Mi. "
-        (fact,) = facts_of_scene([*log, evicting], PodEvicted, WORDS)
-        assert isinstance(fact.body, PodEvicted)
-        assert fact.body.threshold_kind in kinds
-
-
-def test_thresholds_that_are_read_again_after_a_reclaim_begin_no_round() -> None:
-    """Deleting what is unused took seconds: the threshold is met since the round before it."""
-    again = 'log="thresholds after resource reclaim - ignoring grace period"'
-    reread = f'2.9 met {again} signal="memory.available" quantity="1Gi" available="900Mi"'
-    log = [
-        *WORDS["BEGUN"].split(" | "), *_round(0, "900Mi", "1Gi").split(" | "),
-        ".3 reclaim memory", reread,
-        *_round(10, "900Mi", "1Gi").split(" | "), "10.3 reclaim memory",
-    ]  # fmt: skip
-    since = [fact.body.since_ts_ns for fact in facts_of_scene(log, ReclaimAttempted, WORDS)]  # type: ignore[attr-defined]
-    assert len(since) == 2
-    assert since[0] == since[1] is not None

@@ -75,28 +75,6 @@ def _pod(name: str, uid: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - 
     }
 
 
-def test_pod_lists_tell_changes_only() -> None:
-    first = _pod("a", UID_A, metadata={"creationTimestamp": "2026-11-21T09:00:00Z"})
-    changed = {**first, "status": {"phase": "Failed"}}
-    lists = [
-        pod_list("10:00:00", first),
-        pod_list("10:00:15", first),
-        pod_list("10:00:30", changed, _pod("b", UID_B)),
-        pod_list("10:00:45"),
-    ]
-    found = bodies(ingest_lines(world(), "", lists), PodListed)
-    assert [values(body, "pod", "gone") for body in found[:3]] == [
-        ("a", False),
-        ("a", False),
-        ("b", False),
-    ]
-    assert {values(body, "pod", "gone", "spec", "status") for body in found[3:]} == {
-        ("a", True, None, None),
-        ("b", True, None, None),
-    }
-    assert found[0].created_ts_ns == at("09:00:00")
-
-
 def test_lists_of_different_kinds_do_not_mix() -> None:
     lists = [
         pod_list("10:00:00", _pod("a", UID_A)),

@@ -68,28 +68,6 @@ def counters(ts_ns: int, **counts: int) -> ProbeCounters:
     return ProbeCounters(ts_ns, keys, evidence)
 
 
-def test_probe_counters_when_changed() -> None:
-    assembler = NodeAssembler(Registers(BundleContext(node="n")))
-    readings = [
-        counters(1, successful=3),
-        counters(2, successful=3),
-        counters(3, successful=3, failed=1),
-    ]
-    first, second = feed_items(assembler, readings)
-    assert first.body == ProbeCountersRead(
-        namespace="ns",
-        pod="web",
-        pod_uid="u1",
-        container="app",
-        probe_type="liveness",
-        successful=3,
-        failed=0,
-    )
-    assert isinstance(second.body, ProbeCountersRead)
-    assert (second.ts_ns, second.body.failed) == (3, 1)
-    assert [piece.text for piece in second.evidence] == ["successful", "failed"]
-
-
 def test_probe_counters_without_a_uid() -> None:
     """Newer kubelets label no UID; what is no probe is left out."""
     context = BundleContext(node="n")

@@ -2,9 +2,7 @@
 
 import json
 
-from kubeledger.model.bodies.images import PullEnded
-from tests.ingest.pod_world import ingest_lines, know_pod, pod_list, world
-from tests.ingest.scenes import UIDS, played_out
+from tests.ingest.scenes import played_out
 
 _POD = 'object="shop/a" fieldPath="spec.containers{c}" kind="Pod" apiVersion="v1"'
 _SYNC = (
@@ -184,20 +182,3 @@ other events of these reasons, and other sync errors
 """  # fmt: skip
 
 test_scene = played_out(SCENES, WORDS)
-
-
-def test_lists_of_two_tell_a_decision_once() -> None:
-    """The kubelet's and the API server's; an event of the API server tells it, too."""
-    context = world()
-    spec = {"containers": [{"name": "c", "image": "x/y:1"}]}
-    know_pod(context, "a", UIDS["a"], spec=spec, namespace="shop")
-    metadata = {"name": "a", "namespace": "shop", "uid": UIDS["a"]}
-    shown = {"metadata": metadata, "spec": {}, "status": json.loads(_FAILED)}
-    lists = [
-        pod_list("10:01:00.000000", shown),
-        pod_list("10:01:05.000000", {**shown}, listed_by="api"),
-    ]
-    facts = ingest_lines(context, "", lists)
-    assert [fact.body.kind for fact in facts if isinstance(fact.body, PullEnded)] == [
-        PullEnded.kind
-    ]

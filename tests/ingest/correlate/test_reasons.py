@@ -111,23 +111,6 @@ def test_every_form_of_the_line(line: str) -> None:
     assert [evidence.line for evidence in fact.evidence] == [1]
 
 
-def test_node_events_have_no_namespace_and_no_pod() -> None:
-    """A node's reference holds its name as the UID, which is no pod's."""
-    free = (
-        'Event(v1.ObjectReference{Kind:"Node", Namespace:"", Name:"n", UID:"n", APIVersion:"", '
-        'ResourceVersion:"", FieldPath:""}): '
-        "type: 'Normal' reason: 'Starting' Starting kubelet."
-    )
-    structured = (
-        '"Event occurred" object="n" kind="Node" apiVersion="" type="Normal" reason="Starting" '
-        'message="Starting kubelet."'
-    )
-    text = klog("event.go", free) + klog("event.go", structured)
-    one, two = reasons(feed_log(ReasonAssembler(Registers(BundleContext(node="n"))), text))
-    assert one == two
-    assert (one.namespace, one.pod, one.pod_uid) == ("", "n", None)
-
-
 @pytest.mark.parametrize(
     ("field_path", "message", "container"),
     [
@@ -161,19 +144,6 @@ def test_uid_from_other_files() -> None:
     assert body.pod_uid == "u1"
 
 
-def test_line_and_api_event_are_one_fact() -> None:
-    """Two sources, one fact with the evidence of both and the API's count."""
-    context, items = listed(event(1))
-    assembler = ReasonAssembler(Registers(context))
-    assert feed_items(assembler, items) == []
-    (fact,) = feed_log(assembler, klog("event.go", LINE))
-    (body,) = reasons([fact])
-    assert (body.count, body.api_count) == (1, 1)
-    assert (body.pod_uid, body.container) == ("pod-uid", "app")
-    assert [evidence.file for evidence in fact.evidence] == ["kubelet.log", "events.json"]
-    assert list(assembler.finish(0)) == []
-
-
 def test_long_messages_are_cut_by_the_api_server() -> None:
     """The API holds 1024 bytes; the log holds all."""
     long = "é" * 800
@@ -188,18 +158,6 @@ def test_similar_events_are_combined() -> None:
     context, _ = listed(event(12, message=f"{COMBINED}something else"))
     (body,) = reasons(feed_log(ReasonAssembler(Registers(context)), klog("event.go", LINE)))
     assert (body.message, body.api_count) == (MESSAGE, 12)
-
-
-@pytest.mark.parametrize(
-    ("time", "reached"),
-    [("02:52:40.9", False), ("02:52:41.0", True), ("02:52:44.9", True), ("02:52:47.0", False)],
-)
-def test_what_never_reached_the_api(time: str, reached: bool) -> None:
-    """A count covers its first to its last time, and no line outside."""
-    context, _ = listed(event(3, last="2026-11-21T02:52:44Z"))
-    line = klog("event.go", LINE, time=f"{time}00000")
-    (body,) = reasons(feed_log(ReasonAssembler(Registers(context)), line))
-    assert body.api_count == (3 if reached else None)
 
 
 def test_api_events_that_the_log_lacks() -> None:
@@ -244,17 +202,6 @@ def test_lines_cover_counts_only_once() -> None:
     feed_log(assembler, "".join(klog("event.go", LINE, time=time) for time in times))
     facts = [*feed_items(assembler, items), *assembler.finish(0)]
     assert [(body.count, body.api_count) for body in reasons(facts)] == [(2, 4)]
-
-
-def test_waiting_ends_with_time() -> None:
-    """A fact of the API does not wait for the next event when the log goes on."""
-    context, items = listed(event(1))
-    assembler = ReasonAssembler(Registers(context))
-    assert feed_items(assembler, items) == []
-    early = klog("kubelet.go", "SyncLoop (housekeeping)", time="02:52:42.500000")
-    late = klog("kubelet.go", "SyncLoop (housekeeping)", time="02:52:43.500000")
-    assert feed_log(assembler, early) == []
-    assert len(feed_log(assembler, late)) == 1
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,10 @@ import yaml
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.node import NodeAssembler
 from kubeledger.ingest.correlate.registers import Registers
-from kubeledger.ingest.klog.values import split_structured, text_values
 from kubeledger.ingest.sources.items import Fact, KubeletConfigFile
 from kubeledger.model.bodies.node import SettingsObserved
 from kubeledger.model.record import Evidence
-from tests.ingest.pieces import feed_items, feed_log, klog, klog_json, not_understood
+from tests.ingest.pieces import feed_items, feed_log, klog, not_understood
 
 DATA = Path(__file__).parents[2] / "data" / "settings"
 VERSIONS = ("1.20.2", "1.36.2")
@@ -92,19 +91,6 @@ def test_real_start(version: str, known: bool) -> None:
     assert body.settings["--hostname-override"].source == "flag"
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_dump_and_flags_agree(version: str) -> None:
-    """The dump alone gives the settings that flags and file give without it."""
-    log, item = start_log(version), config_item(config(version))
-    full = values(settings_of(log, item, version=version))
-    pieced = values(settings_of(without(log, "KubeletConfiguration"), item, version=version))
-    derived = {"tlsCertFile", "tlsPrivateKeyFile", "logging"}
-    assert len(pieced) > 80
-    assert {k: v for k, v in pieced.items() if k not in derived} == {
-        k: full[k] for k in pieced if k not in derived
-    }
-
-
 def test_a_dump_that_lost_lines_contradicts_nothing() -> None:
     """Two lost braces, of which one closed a field and one opened another, leave it valid JSON."""
     lines = start_log("1.36.2").splitlines(keepends=True)
@@ -117,16 +103,6 @@ def test_a_dump_that_lost_lines_contradicts_nothing() -> None:
         lost = {closing - 1, closing, second}  # its last entry has no comma
         log = "".join(line for n, line in enumerate(lines) if n not in lost)
         assert settings_of(log, item, version="1.36.2").conflicts == ()
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_without_the_file_the_dump_tells(version: str) -> None:
-    """What the bundle's file would have said stands in the dump."""
-    found = settings_of(start_log(version), version=version)
-    for field in ("imageGCHighThresholdPercent", "evictionHard", "maxPods", "kubeReserved"):
-        assert json.loads(found.settings[field].value) == config(version)[field]
-        assert found.settings[field].source == "config"
-    assert found.settings["registryBurst"].source == "default"
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -257,23 +233,6 @@ def test_a_younger_file_differs_from_the_dump() -> None:
     assert body.settings["imageGCHighThresholdPercent"].value == "5"
     # The same time in another notation is none.
     assert body.settings["imageMinimumGCAge"].value == '"10000ms"'
-
-
-def test_node_config_differs_from_the_file() -> None:
-    """At verbosity 0 the container manager's line is all there is to check the file with."""
-    log = without(start_log("1.20.2"), "KubeletConfiguration", "FLAG")
-    body = settings_of(log, config_item({"topologyManagerPolicy": "restricted"}))
-    assert body.settings["topologyManagerPolicy"].value == '"best-effort"'
-    assert body.settings["topologyManagerPolicy"].source == "log"
-    assert (len(body.outdated), body.conflicts) == (1, ())
-
-
-def test_what_a_file_alone_shows() -> None:
-    """The rest of it the process itself confirms."""
-    log = without(start_log("1.20.2"), "KubeletConfiguration", "FLAG")
-    body = settings_of(log, config_item({"topologyManagerPolicy": "best-effort", "maxPods": 9}))
-    sources = {name: body.settings[name].source for name in ("topologyManagerPolicy", "maxPods")}
-    assert sources == {"topologyManagerPolicy": "config", "maxPods": "file"}
 
 
 TOPOLOGY = {
@@ -421,26 +380,6 @@ def test_processes_that_log_little(pids: tuple[int, int]) -> None:
     assert values(two) == {"cgroupDriver": "systemd"}
 
 
-def test_settings_come_with_their_evidence() -> None:
-    """The file, the flags that were given, the dump, NodeConfig and the replacement."""
-    assembler = NodeAssembler(Registers(BundleContext(node="n", kubelet_version="1.36.2")))
-    feed_items(assembler, [config_item(config("1.36.2"))])
-    (fact,) = feed_log(assembler, start_log("1.36.2"))
-    texts = [evidence.text or evidence.file for evidence in fact.evidence]
-    for part in ("kubelet-config.yaml", '"KubeletConfiguration"', "nodeConfig=", "--cgroup-root"):
-        assert any(part in text for text in texts)
-
-
-def test_a_log_that_begins_after_the_start() -> None:
-    """The file alone tells; it is taken down at the first sign of a running kubelet."""
-    assembler = NodeAssembler(Registers(BundleContext(node="n")))
-    assert feed_items(assembler, [config_item({"maxPods": 5})]) == []
-    line = klog("kubelet_node_status.go", "Updating node status")
-    (fact,) = feed_log(assembler, line + line)
-    assert fact.ts_ns > 1
-    assert list(assembler.finish(9)) == []
-
-
 def test_a_file_that_comes_late_corrects() -> None:
     """Settings that were already taken down are completed by it."""
     assembler = NodeAssembler(Registers(BundleContext(node="n", kubelet_version="1.36.2")))
@@ -449,23 +388,6 @@ def test_a_file_that_comes_late_corrects() -> None:
     assert "maxPods" not in early.settings
     (late,) = observed(feed_items(assembler, [config_item({"maxPods": 5})]))
     assert late.settings["maxPods"].value == "5"
-
-
-def test_json_form_says_the_same() -> None:
-    """Klog's JSON form has the dump and NodeConfig as JSON, the flags as text."""
-    text_log, json_log = start_log("1.36.2"), ""
-    for entry in text_log.replace("\n\t", "\x00\t").replace("\n >", "\x00 >").splitlines():
-        _, _, message = entry.replace("\x00", "\n").partition("] ")
-        caller = "app/" + entry.split()[3].rstrip("]")
-        parts = split_structured(message)
-        if parts is None:
-            json_log += klog_json(caller, message)
-            continue
-        structured = text_values(parts[1])
-        if "configuration" in structured:
-            structured["configuration"] = json.loads(structured["configuration"])
-        json_log += klog_json(caller, parts[0], **structured)
-    assert settings_of(json_log, version="1.36.2") == settings_of(text_log, version="1.36.2")
 
 
 def test_half_a_dump_is_not_read() -> None:

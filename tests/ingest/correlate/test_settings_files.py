@@ -122,19 +122,6 @@ def test_the_file_that_the_process_was_started_with(order: int) -> None:
     assert reported(log, *files[::order], starts=STARTS[:1]) == [(expected, ())]
 
 
-def test_amounts_are_compared_as_amounts() -> None:
-    """``0.25Gi`` is ``256Mi``; what a map of one source alone holds says nothing."""
-    same = {"podPidsLimit": 200, "kubeReserved": {"memory": "0.25Gi", "cpu": "1"}, "maxPods": 5}
-    other = {**same, "kubeReserved": {"memory": "1Gi"}}
-    log = start(1, "10:00:00", 200)
-    ((_, none),) = reported(log, document(same, "kubelet.yaml", "09:00:00"), starts=STARTS[:1])
-    assert none == ()
-    ((_, (conflict,)),) = reported(
-        log, document(other, "kubelet.yaml", "09:00:00"), starts=STARTS[:1]
-    )
-    assert conflict.startswith("kubeReserved: ")
-
-
 def test_served_settings_leave_out_what_is_zero() -> None:
     """Which is not the default of a flag: no thresholds at all, and a closed port."""
     context = BundleContext(node="n", kubelet_version="1.30.14")

@@ -8,7 +8,7 @@ from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.registers import Registers
 from kubeledger.ingest.derive.tick_grid import LostLinesAssembler
 from kubeledger.model.bodies.node import LogThinned
-from tests.ingest.pieces import feed_log, klog, klog_json
+from tests.ingest.pieces import feed_log, klog
 
 US = 1_000_000
 Line = tuple[int, str, str]
@@ -72,14 +72,6 @@ BEGIN, END = "SyncLoop (housekeeping)", '"SyncLoop (housekeeping) end'
 ROUND = "eviction manager: sync"
 
 
-@pytest.mark.parametrize("log", [old, new])
-def test_a_whole_log(log: Callable[[], list[Line]]) -> None:
-    """Nothing is missing, wherever it begins and ends."""
-    lines = log()
-    for cut in (0, 1, 2, 5, 17):
-        assert thinned(text(lines[cut : len(lines) - cut])) == []
-
-
 @pytest.mark.parametrize(
     ("lines", "expected"),
     [
@@ -101,34 +93,6 @@ def test_single_lines_are_missing(lines: list[Line], expected: dict[str, int]) -
     assert reported.beats_missing == sum(expected.values())
     assert reported.beats_expected >= 100
     assert reported.from_ts_ns < reported.to_ts_ns
-
-
-def test_in_json() -> None:
-    lines = []
-    for at_us, file, message in without(new(), f'"{BEGIN}"', 40):
-        entry = klog_json(f"kubelet/{file}:1", message.split('"')[1])
-        lines.append(entry.replace("1795229561549.548", f"{1795229561549 + at_us / 1000:.3f}"))
-    (reported,) = thinned("".join(lines))
-    assert reported.beats == {"housekeeping": 1}
-
-
-@pytest.mark.parametrize("blocked_us", [2_300_000, 3_700_000, 7_100_000, 33_000_000])
-@pytest.mark.parametrize("log", [old, new])
-def test_a_slow_handler_is_no_loss(blocked_us: int, log: Callable[[], list[Line]]) -> None:
-    """One beat waits in the channel and is served off the grid, the others are dropped."""
-    begin_us = 80 * US + 100_000
-    end_us = begin_us + blocked_us
-    lines = []
-    for at_us, file, message in log():
-        if "housekeeping)" not in message or not begin_us < at_us < end_us:
-            lines.append((at_us, file, message))
-    mine = [line for line in log() if "housekeeping)" in line[2] and line[0] < end_us]
-    late = [
-        (end_us + (line[0] - mine[-1][0]), *line[1:]) for line in mine if line[0] >= mine[-1][0]
-    ]
-    if "end" in mine[-1][2]:
-        late = [(end_us, *mine[-2][1:]), (end_us + 3000, *mine[-1][1:])]
-    assert thinned(text(sorted([*lines, *late]))) == []
 
 
 def test_a_call_that_the_runtime_never_answers_is_no_loss() -> None:

@@ -97,20 +97,6 @@ def test_lines_between_the_entries_show_their_zone(
     assert list(found.offsets_ns) == ([] if offset_s is None else [offset_s * NS_PER_S])
 
 
-def test_how_long_a_pod_took_shows_the_zone_by_when_it_was_seen(tmp_path: Path) -> None:
-    """Its pull was a minute before; when the pod was seen to run is when the line was written."""
-    write(
-        tmp_path / "kubelet.log",
-        'I1129 18:34:33.818482    2983 pod_startup_latency_tracker.go:102] "Observed pod startup'
-        ' duration" pod="default/a" podCreationTimestamp="2024-11-29 16:33:25 +0000 UTC"'
-        ' firstStartedPulling="2024-11-29 16:33:25.942453883 +0000 UTC m=+23257.472205557"'
-        ' observedRunningTime="2024-11-29 16:33:28.533354264 +0000 UTC m=+23260.063106038"'
-        ' watchObservedRunningTime="2024-11-29 16:34:33.818440372 +0000 UTC m=+23325.348192146"\n',
-    )
-    found = survey_log(SourceFile("kubelet.log", tmp_path / "kubelet.log", 0), [])
-    assert list(found.offsets_ns) == [7200 * NS_PER_S]
-
-
 @pytest.mark.parametrize(
     "said",
     [

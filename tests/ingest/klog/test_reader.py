@@ -11,7 +11,6 @@ from kubeledger.ingest.klog.account import (
     ClockStep,
     LogEntry,
     LogOutput,
-    NewProcess,
     WrongStamp,
 )
 from kubeledger.ingest.klog.cut_lines import NOT_CUT, CutLineError, EndsSurvey, LineEnds
@@ -71,14 +70,6 @@ def log(*lines: str, cut: Callable[[bytes], Iterable[bytes]] = whole) -> Log:
     return Log("".join(f"{line}\n" for line in lines), cut)
 
 
-def test_structured_line() -> None:
-    (line,) = log(NOISE, PROBE).lines
-    assert (line.severity, line.pid, line.file, line.caller_line) == ("I", 8337, "prober.go", 107)
-    assert line.message == "Probe failed"
-    assert line.values == {"probeType": "Liveness", "pod": "ns/a", "output": "no"}
-    assert (line.line, line.offset, line.text) == (2, len(NOISE) + 1, PROBE)
-
-
 def test_free_text_line() -> None:
     """The message of an old line is all behind its header; its values have names."""
     (line,) = log(OLD_PROBE).lines
@@ -134,15 +125,6 @@ def json_form(message: str, values: dict[str, Any], **head: object) -> str:
     entry = {"ts": 0, "caller": "prober/prober.go:107", "msg": message, **head, **values}
     text = json.dumps(entry, separators=(",", ":"))
     return text.replace('{"ts":0', '{"ts":1795229561296.376')
-
-
-def test_json_is_the_same_as_text() -> None:
-    """Both forms of one call give the same message, values, file and time."""
-    values = {"probeType": "Liveness", "pod": {"name": "a", "namespace": "ns"}, "output": "no"}
-    text, as_json = log(PROBE).lines[0], log(json_form("Probe failed", values, v=1)).lines[0]
-    for name in ("ts_ns", "severity", "file", "caller_line", "message", "values"):
-        assert getattr(text, name) == getattr(as_json, name), name
-    assert as_json.pid is None
 
 
 def test_json_free_text() -> None:
@@ -262,14 +244,6 @@ def test_old_probe_output_over_lines() -> None:
     read = log(OLD_PROBE, "second", "third", NOISE)
     assert read.lines[0].message.endswith("no\nsecond\nthird")
     assert read.counts == (4, 3, 1, 0)
-
-
-def test_foreign_lines_do_not_damage_entries() -> None:
-    """Known foreign text stays out of free text; any does of structured entries."""
-    read = log(OLD_PROBE, "Failed to connect to bus: Host is down", PROBE, "who knows")
-    assert [line.message[-2:] for line in read.lines] == ["no", "ed"]
-    assert read.counts == (4, 2, 1, 1)
-    assert list(read.shapes) == ["who knows"]
 
 
 def test_unknown_lines_are_findable() -> None:
@@ -405,16 +379,6 @@ def test_overlong_line() -> None:
         assert read.lines[0].offset == len(huge) + 1
         assert read.reader.cutter.stats.overlong == 1
         assert read.counts == (2, 1, 1, 0)
-
-
-def test_restart_and_clock_step() -> None:
-    """Another process ID is told, and a clock that went back."""
-    later = PROBE.replace("02:52:41", "02:53:41")
-    second = PROBE.replace("8337", "9999")
-    read = log(later, second, second.replace(".296376", ".296377"))
-    kinds = [type(item) for item in read.out]
-    assert kinds.count(NewProcess) == 2
-    assert kinds.count(ClockStep) == 1
 
 
 def cut_lines(log: Log) -> list[int]:

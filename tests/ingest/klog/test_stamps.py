@@ -142,21 +142,6 @@ def doubts(*seconds: float) -> tuple[list[list[float]], bool]:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "doubt"),
-    [
-        ([10, 10.1, 15, 10.2, 10.3, 10.4, 10.5, 10.6], [15, 10.1, 10.2]),
-        ([10, 10.1, 900, 10.2, 10.19, 10.21, 10.4], [900, 10.1, 10.2]),
-        ([10, 10.1, 12, 10.09, 10.2, 10.3, 10.4], [12, 10.1, 10.09]),
-        ([10, 10.1, 5, 10.2, 10.3], [5, 10.1, 10.2]),
-        ([20, 80, 900, 95, 100, 105, 110], [900, 80, 95]),
-    ],
-)
-def test_one_stamp_that_is_wrong(seconds: list[float], doubt: list[float]) -> None:
-    """It stands ahead of or behind all others, which are in order; said once."""
-    assert doubts(*seconds) == ([doubt], False)
-
-
-@pytest.mark.parametrize(
     "seconds",
     [
         [10, 10.1, 10.9, 10.2, 10.3, 10.4, 10.5],  # goroutines race for the lock
@@ -171,21 +156,6 @@ def test_one_stamp_that_is_wrong(seconds: list[float], doubt: list[float]) -> No
 )
 def test_lines_that_are_late(seconds: list[float]) -> None:
     assert doubts(*seconds) == ([], False)
-
-
-@pytest.mark.parametrize(
-    "seconds",
-    [
-        [10, 10.1, 5, 5.1, 5.2, 5.3, 5.4],
-        [10, 10.1, 8.9, 9.0, 9.1, 9.2],
-        [10, 70, 50, 51, 52, 53, 54],  # in the middle of a pause
-        [15, 10.2, 10.3, 10.4, 10.5],  # nothing is known of before
-        [10, 10.1, 8.5, 10.2, *(6 + n / 40 for n in range(160))],  # on a node that is slow
-    ],
-)
-def test_a_clock_that_was_set_back(seconds: list[float]) -> None:
-    """All that follows is earlier, and all before was in order."""
-    assert doubts(*seconds) == ([], True)
 
 
 @pytest.mark.parametrize("stamp", ["1332 00:00:00.000000", "0229 00:00:00.000000"])

@@ -53,22 +53,6 @@ def test_text_values(rest: str, values: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('"SyncLoop (housekeeping)"', "SyncLoop (housekeeping)"),
-        ('"Probe failed" probeType="Liveness"', "Probe failed"),
-        ('"[core] gone\\n"', "[core] gone"),
-        ('"it\'s \\"quoted\\"" k=1', 'it\'s "quoted"'),
-    ],
-)
-def test_structured_lines_are_told(text: str, message: str) -> None:
-    """A quoted message, alone or before a key."""
-    parts = split_structured(text)
-    assert parts is not None
-    assert parts[0] == message
-
-
-@pytest.mark.parametrize(
     "text",
     ["plain", '"pod" is not structured', '"unclosed', '"a"b=1', "", 'Exec probe response: ""'],
 )

@@ -298,23 +298,6 @@ def test_a_year_is_not_taken_from_a_time_that_is_none(tmp_path: Path) -> None:
     assert one(tmp_path, path, options=ImportOptions(year=2026)).timing.year == 2026
 
 
-def test_zone(tmp_path: Path) -> None:
-    """Full times in the log show that its stamps are not UTC."""
-    line = (
-        "I1121 03:01:00.500000    8337 helpers.go:814] eviction manager: observations: "
-        "signal=pid.available, available: 1, capacity: 2, "
-        "time: 2026-11-20 19:01:00.4 +0000 UTC m=+1.5\n"
-    )
-    plan = one(tmp_path, write(tmp_path / "kubelet.log", line + log_text()))
-    assert plan.timing.offset_ns == 8 * 3600 * 10**9
-    assert format_ts(plan.timing.first_ts_ns) == "2026-11-20T19:01:00.5Z"
-    assert [finding.finding for finding in plan.findings] == ["time_zone"]
-    assert not plan.timing.is_zone_assumed
-    bare = write(tmp_path / "bare" / "kubelet.log", log_text())
-    assert one(tmp_path, bare, options=ImportOptions(year=2026)).timing.is_zone_assumed
-    assert not one(tmp_path, bare).timing.is_zone_assumed  # it is said together with the year
-
-
 @pytest.mark.parametrize(
     ("zone", "offset_minutes"),
     [("+0430", 270), ("-0330", -210), ("+03", 180), ("JST", 540), ("UTC", 0), ("CST", 0)],

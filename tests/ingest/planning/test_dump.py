@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
 
 from kubeledger.ingest.sources.collect import collect
 from tests.ingest.node_files import pod
@@ -72,26 +71,6 @@ def test_a_dump_that_ends_anywhere(tmp_path: Path) -> None:
     for end in range(len(json.dumps(LISTS[0], indent=4)) + 2, len(text), 37):
         path = write(tmp_path / str(end) / "dump.json", text[:end])
         assert one(tmp_path / str(end), path).context.node == "node-x"
-
-
-@pytest.mark.parametrize("indent", [None, 4])
-@pytest.mark.parametrize("form", ["json", "yaml"])
-def test_a_list_of_several_kinds(tmp_path: Path, form: str, indent: int | None) -> None:
-    """As ``kubectl get nodes,pods,events`` prints it, with the keys in their order."""
-    items = [
-        {**item, "apiVersion": "v1", "kind": kind}
-        for kind, item in (("Node", NODE), ("Pod", pod()), ("Event", EVENT))
-    ]
-    whole = {"apiVersion": "v1", "items": items, "kind": "List", "metadata": {}}
-    text = json.dumps(whole, indent=indent) if form == "json" else yaml.safe_dump(whole)
-    for path in (
-        write(tmp_path / f"all.{form}", text),
-        write(tmp_path / f"of/all.{form}", text).parent,
-    ):
-        plan = one(tmp_path, path)
-        assert plan.context.node == "node-x"
-        formats = sorted(str(file.format) for file in plan.bundle.files)
-        assert formats == ["events", "node", "pod-list"]
 
 
 def without_kind(item: dict[str, object]) -> dict[str, object]:

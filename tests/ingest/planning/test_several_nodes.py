@@ -198,23 +198,6 @@ def _cluster(root: Path) -> None:
     write(root / "pods.json", json.dumps({"kind": "PodList", "items": pods}))
 
 
-@pytest.mark.parametrize("in_directories", [True, False])
-def test_lists_of_the_cluster(tmp_path: Path, in_directories: bool) -> None:
-    """Each node takes its own pods and events out of them; a third node has no log."""
-    root = tmp_path / "all"
-    if in_directories:
-        for node in (A, B):
-            write(root / node / "kubelet.log", log_text(node))
-    else:
-        write(root / "logs/kubelet.log", interleaved(WRAPPINGS["syslog"]))
-    _cluster(root)
-    _, ledger = run(tmp_path, root)
-    assert ledger.nodes() == [A, B]
-    for node in (A, B):
-        assert [body.pod for body in reported(ledger, node, PodListed)] == [f"web-{node}"]
-        assert len(reported(ledger, node, KubernetesEvent)) == 1
-
-
 def test_a_refusal_of_another_node(tmp_path: Path) -> None:
     """An event of the cluster's list is a decision of the node that sent it, and of no other."""
     root = tmp_path / "all"
@@ -363,24 +346,6 @@ def test_whose_a_log_is_cannot_be_told(tmp_path: Path) -> None:
         write(tmp_path / f"n/{node}.json", json.dumps({"node": {"nodeName": node}, "pods": []}))
     with pytest.raises(BadInputError, match="more than one node"):
         run(tmp_path, tmp_path / "n")
-
-
-def test_other_components(tmp_path: Path) -> None:
-    """Lines and logs of other programs are nobody's decisions."""
-    proxy = 'I1121 03:01:02.000000       1 prober.go:113] "Probe failed" probeType="Liveness"'
-    lines = [f"Nov 21 03:01:01 {A} kubelet[8337]: {line}\n" for line in journal(A)[:2]]
-    lines += [f"Nov 21 03:01:02 {A} kube-proxy[77]: {proxy}\n"]
-    root = tmp_path / "kind"
-    write(root / "kubelet.log", "".join(lines))
-    name = "pods/kube-system_kube-apiserver-node-a_1f/kube-apiserver/0.log"
-    write(root / name, f"2026-11-21T03:01:02.000000Z stderr F {proxy}\n".replace("prober", "x"))
-    write(root / "combined.txt", proxy.replace("prober.go", "leaderelection.go") + "\n")
-    report, ledger = run(tmp_path, root)
-    (bundle,) = report.bundles
-    assert set(bundle.formats) == {"kubelet.log"}
-    assert len(bundle.skipped) == 2
-    assert (bundle.accounts[0].lines, bundle.accounts[0].noise) == (3, 1)
-    assert len(reported(ledger, A, KubeletStarted)) == 1
 
 
 def test_a_kubelet_inside_another_program(tmp_path: Path) -> None:

@@ -189,21 +189,6 @@ def test_a_node_name_that_is_none(node: str) -> None:
     assert ImportOptions(node="x" * 253).node
 
 
-def test_an_annotation_is_no_time_of_the_list(tmp_path: Path) -> None:
-    """What a certificate says of its end does not move the list into that year."""
-    odd = with_fields(
-        pod(),
-        metadata={
-            "annotations": {"cert/expires": "2035-01-01T00:00:00Z"},
-            "deletionTimestamp": "2026-11-21T04:00:00Z",
-        },
-        status={"conditions": [{"type": "Ready", "lastTransitionTime": "2026-11-21T03:00:07Z"}]},
-    )
-    _, records = imported(tmp_path, {"pods.json": pods(odd)})
-    (ts_ns,) = {record.ts_ns for record in records if isinstance(record.body, PodListed)}
-    assert ts_ns == parse_ts("2026-11-21T03:00:07Z")
-
-
 def test_a_list_of_days_after_the_log_is_told(tmp_path: Path) -> None:
     late = with_fields(pod(), metadata={"creationTimestamp": "2026-12-21T03:00:00Z"})
     report, _ = imported(tmp_path, {"pods.json": pods(late), "kubelet.log": log_text()})

@@ -215,10 +215,8 @@ def _fails(case: AdmissionCase, outcome: AdmissionOutcome, recorded: Fields) -> 
         expected["insufficient"] = list(msgspec.to_builtins(outcome.requirements))
     if expected == recorded:
         left = listing(amount(res, int(quantity)) for res, quantity in _LEFT.findall(error))
-        why = (
-            f"{lacked_by(outcome, case)}, and with all pods gone that it may preempt it would "
-            f"still lack {left}"
-        )
+        why = f"{lacked_by(outcome, case)}, and with all pods gone that it may preempt it would "
+        why += f"still lack {left}"
     elif error == recorded["error"]:
         why = f"what is missing is {amounts(outcome.requirements)}"
     elif error:

@@ -251,10 +251,8 @@ class AdmissionVerifier(RuleVerifier):
             or self._is_another(uid, named)
         ):
             return lacks((_NO_ADD,))
-        why = (
-            f"the pod handed to the kubelet is {named.full_name} with UID {named.uid}; "
-            f"no pod of that name with UID {uid} was"
-        )
+        why = f"the pod handed to the kubelet is {named.full_name} with UID {named.uid}; "
+        why += f"no pod of that name with UID {uid} was"
         expected = {"namespace": named.namespace, "pod": named.name, "pod_uid": named.uid}
         return same(False, why, expected=expected, inputs=(named.add_seq or 0,))
 

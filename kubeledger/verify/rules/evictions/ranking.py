@@ -134,10 +134,8 @@ def judge_order(
         return same(True, why)
     wrong = [pair for pair in unlikely if not _may_precede(*pair, likely=False)]
     first, other = (wrong or unlikely)[0]
-    denied = (
-        f"pod {other.name} had to go before it, by what both used: "
-        f"pod {other.name} {other.text(resource)}; pod {first.name} {first.text(resource)}"
-    )
+    denied = f"pod {other.name} had to go before it, by what both used: "
+    denied += f"pod {other.name} {other.text(resource)}; pod {first.name} {first.text(resource)}"
     if wrong:
         return same(False, denied)
     missing = f"what pods {first.name} and {other.name} used of {resource} at {format_ts(ts_ns)}"

@@ -154,9 +154,7 @@ class Run(msgspec.Struct, kw_only=True):
     @property
     def inputs(self) -> tuple[int, ...]:
         disk = () if self.disk is None else (self.disk.seq,)
-        seen = (*disk, *(each.record.seq for each in self.passes or ()))
-        # Thresholds and ages decide nothing before a size or an image is known.
-        return (*self.settings, *seen) if seen or self.policy.disabled else ()
+        return (*self.settings, *disk, *(each.record.seq for each in self.passes or ()))
 
     @property
     def records(self) -> list[Record]:
@@ -329,11 +327,7 @@ class ImageUse:
 
     def _detected(self, image_id: str, ts_ns: int) -> tuple[int, int]:
         """When a pass surely saw an image in use last, not before which time, and the list."""
-        return max(
-            (
-                (use.to_ns - _DETECTED_NS, use.seq)
-                for use in self._uses.get(image_id, {}).values()
-                if use.to_ns <= ts_ns and use.to_ns - use.from_ns > _DETECTED_NS
-            ),
-            default=(ZERO_TIME_NS, 0),
-        )
+        uses = self._uses.get(image_id, {}).values()
+        found = [(use.to_ns - _DETECTED_NS, use.seq) for use in uses
+                 if use.to_ns <= ts_ns and use.to_ns - use.from_ns > _DETECTED_NS]  # fmt: skip
+        return max(found, default=(ZERO_TIME_NS, 0))

@@ -66,11 +66,9 @@ def judge_start(run: Run, disk: Disk) -> Judgement:
     if policy.missing_thresholds:
         return lacks(policy.missing_thresholds)
     if run.disk is None or not run.exact:
-        why = (
-            f"no state of a filesystem of {disk.capacities(ts_ns) or 'unknown'} bytes in blocks "
-            f"of {disk.block_bytes} that is {body.usage_percent} % used gives "
-            f"{body.bytes_to_free} bytes to free"
-        )
+        why = f"no state of a filesystem of {disk.capacities(ts_ns) or 'unknown'} bytes in blocks "
+        why += f"of {disk.block_bytes} that is {body.usage_percent} % used gives "
+        why += f"{body.bytes_to_free} bytes to free"
         if disk.is_steady(ts_ns):
             return same(False, why, expected=expected, inputs=inputs)
         return open_to("the size of the image filesystem", denied=why, inputs=inputs)
@@ -82,12 +80,10 @@ def judge_start(run: Run, disk: Disk) -> Judgement:
         ago_s = f"{abs(ts_ns - run.seen.ts_ns) / NS_PER_S:.0f}"
         why = f"{why}, and {ago_s} s before {seen} were available"
         return same(False, why, inputs=(*inputs, run.seen.seq))
-    why = (
-        f"the image filesystem was {usage.percent} % used ({usage.available_bytes} of "
-        f"{usage.capacity_bytes} bytes available), at or above the high threshold of "
-        f"{policy.high} %, so {body.bytes_to_free} bytes are to be freed to come down to "
-        f"{policy.low} %"
-    )
+    why = f"the image filesystem was {usage.percent} % used ({usage.available_bytes} of "
+    why += f"{usage.capacity_bytes} bytes available), at or above the high threshold of "
+    why += f"{policy.high} %, so {body.bytes_to_free} bytes are to be freed to come down to "
+    why += f"{policy.low} %"
     return same(True, why, expected=expected, inputs=inputs)
 
 
@@ -122,11 +118,9 @@ class MissingStart:
         if high is None or policy.disabled or not self._heard or percent <= high:
             self._debts.void(*_OWED)
             return
-        why = (
-            f"the image filesystem was more than {high} % used for {_TWO_RUNS_NS // NS_PER_S} s, "
-            f"first {percent} %, and the loop collects every {GC_PERIOD_S} s, but nothing is "
-            "recorded of a space pass"
-        )
+        why = f"the image filesystem was more than {high} % used for {_TWO_RUNS_NS // NS_PER_S} s, "
+        why += f"first {percent} %, and the loop collects every {GC_PERIOD_S} s, but nothing is "
+        why += "recorded of a space pass"
         debt = Debt(
             since=record,
             due_ns=record.ts_ns + _TWO_RUNS_NS,
