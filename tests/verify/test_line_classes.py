@@ -100,6 +100,10 @@ def unnamed(names: Mapping[str, Sequence[LineClass]]) -> Iterator[tuple[type[Ver
                 yield verifier, each
 
 
+def test_what_may_be_cut() -> None:
+    assert [line_classes.may_be_cut("x" * length) for length in (511, 512)] == [False, True]
+
+
 def test_a_rule_reads_what_it_names() -> None:
     assert list(unread(RESTS_ON)) == []
     assert list(unread(OWED)) == []
