@@ -244,6 +244,13 @@ def test_values_of_pods_and_containers(
     assert (" of " in found.why.partition("; also possible: ")[2]) == (verdict == "admissible")
 
 
+def test_what_is_not_compared_is_told() -> None:
+    record = unified(BURST, "39", **{f"io.{number}": "1" for number in range(8)})
+    found = only([*start(), (9, added()), (10, ONE), (10, record)])
+    named = ", ".join(f"io.{number}" for number in range(6))
+    assert found.why.endswith(f"; not compared: {named} and 2 more"), found.why
+
+
 def test_the_sums_are_told() -> None:
     """Each value with what it is reckoned from, for a pod, a container and a class."""
     listed = pod(requests=LIMITED, limits={**LIMITED, "cpu": "500m"})
