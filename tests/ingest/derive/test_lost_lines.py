@@ -110,6 +110,8 @@ def hole(lines: list[Line], *spans_s: tuple[float, float]) -> list[Line]:
 def test_a_time_without_any_line_is_a_hole_and_no_thinning(log: Callable[[], list[Line]]) -> None:
     """Once; a log that is cut off again and again is one that loses lines."""
     assert thinned(text(hole(log(), (41.5, 72.5)))) == []
+    (reported,) = thinned(text(hole(log(), (41.5, 60.5))))  # too short to miss two rounds of it
+    assert reported.beats["housekeeping"] == 10
     (reported,) = thinned(text(hole(log(), (31.5, 62.5), (91.5, 112.5), (141.5, 162.5))))
     assert reported.beats["housekeeping"] > 30
 
