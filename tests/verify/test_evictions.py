@@ -551,3 +551,16 @@ def test_signals_that_are_read_again_after_a_reclaim_whose_line_is_lost() -> Non
     steps = (50, memory(900)), (52.5, memory(800)), (52.6, reclaim("big", "vital", "small"))
     later = (52.7, evicted("big", message=LOW + BIG_SAID)), (60, memory(4000))
     assert found(story(*steps, *later)).verdict == "match"
+
+
+@pytest.mark.parametrize(("is_lost", "verdict"), [(False, "match"), (True, "unverifiable")])
+def test_a_round_that_began_in_a_hole(is_lost: bool, verdict: str) -> None:
+    """It read signals twice; of the first time, which the message shows, the lines may be lost."""
+    before = [] if is_lost else [(at, memory(4000)) for at in (50, 60, 70, 80, 90)]
+    first = [] if is_lost else [(105.0, memory(900))]
+    steps: list[tuple[float, Body]] = [
+        *before, *first, (105.8, memory(800)), (105.9, usage(104, big=500, small=50, vital=10)),
+        (106, reclaim("big", "vital", "small")), (106.001, evicted("big")), (116, memory(800)),
+    ]  # fmt: skip
+    found = findings(story(*steps), kind=ReclaimAttempted.kind)
+    assert [each.verdict for each in found] == [verdict]

@@ -156,14 +156,13 @@ class HousekeepingTicks:
             self._density.add(lines)
         elif self._took_long or abs(step_ns - periods * _TICK_NS) > _TICK_SLACK_NS:
             begins.slow += 1
-        elif periods <= _SURE_STEPS or (is_quiet and step_ns < _HOLE_NS):
+        elif (is_single := periods <= _SURE_STEPS) or is_quiet:
             begins.expected += periods - 1
-            begins.probable += periods - 1
-            begins.between(last, line)
-        elif is_quiet:
-            begins.expected += periods - 1
-            begins.holes += 1
-            begins.cut += periods - 1
+            begins.holes += not is_single
+            if is_single or step_ns < _HOLE_NS:
+                begins.probable += periods - 1
+            else:
+                begins.cut += periods - 1
             begins.between(last, line)
 
 

@@ -27,6 +27,7 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, all_of, open_to, same
 from kubeledger.verify.context import Prescan, See, VerifyContext
+from kubeledger.verify.evidence.coverage import SIGNALS_NS
 from kubeledger.verify.evidence.times import UNSEEN_STEP_NS
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.evictions.grace_and_message import Eviction, used_by_containers
@@ -192,8 +193,10 @@ class EvictionVerifier(RuleVerifier):
     ) -> list[tuple[Judgement, Threshold | None]]:
         rounds, seq = self._rounds, self.context.settings.seq
         seqs = () if seq is None else (seq,)
+        loss = self.context.coverage.missing(ts_ns - SIGNALS_NS, ts_ns)
+        lost = None if loss is None else loss.phrase
         found = [(replace(met, inputs=(*met.inputs, *seqs)), threshold)
-                 for met, threshold in judge_met(rounds, ts_ns, body, seqs)]  # fmt: skip
+                 for met, threshold in judge_met(rounds, ts_ns, body, seqs, lost)]  # fmt: skip
         if not rounds.loose and len(found) == 1 and found[0][0].verdict == "impossible":
             now_ns = 0 if rounds.last is None else rounds.last.ts_ns
             rounds.current.learn(found[0][1], now_ns)
