@@ -328,6 +328,9 @@ class ImageUse:
     def _detected(self, image_id: str, ts_ns: int) -> tuple[int, int]:
         """When a pass surely saw an image in use last, not before which time, and the list."""
         uses = self._uses.get(image_id, {}).values()
-        found = [(use.to_ns - _DETECTED_NS, use.seq) for use in uses
-                 if use.to_ns <= ts_ns and use.to_ns - use.from_ns > _DETECTED_NS]  # fmt: skip
+        found = [
+            (use.to_ns - _DETECTED_NS, use.seq)
+            for use in uses
+            if use.to_ns <= ts_ns and use.to_ns - use.from_ns > _DETECTED_NS
+        ]
         return max(found, default=(ZERO_TIME_NS, 0))
