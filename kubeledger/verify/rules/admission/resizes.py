@@ -123,8 +123,7 @@ class Resizes:
         shown = [each.pod for each in versions[: later + 1]]
         asked = (
             {c.name or "": c.resources or _NOTHING for c in containers_of(pod)}
-            for pod in shown
-            if pod is not None
+            for pod in filter(None, shown)
         )
         if None in shown or any(_shows(given, each) for each in asked):
             return False

@@ -300,8 +300,7 @@ def differing_resources(first: ListedPod, second: ListedPod) -> tuple[str, str, 
             c.name: {"requests": c.requests, "limits": c.limits}
             for c in (*(pod.spec.containers or ()), *(pod.spec.init_containers or ()))
         }
-        for pod in pods
-        if pod is not None
+        for pod in filter(None, pods)
     ]
     before, after = given if len(given) == 2 else ({}, {})
     for name in after:
