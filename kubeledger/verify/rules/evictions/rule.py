@@ -195,7 +195,7 @@ class EvictionVerifier(RuleVerifier):
         rounds, seq = self._rounds, self.context.settings.seq
         seqs = () if seq is None else (seq,)
         judged = judge_met(rounds, ts_ns, body, seqs)
-        found = [(replace(met, inputs=(*met.inputs, *seqs)), of) for met, of in judged]
+        found = [(replace(met, inputs=(*met.inputs, *seqs)), limit) for met, limit in judged]
         if not rounds.loose and len(found) == 1 and found[0][0].verdict == "impossible":
             now_ns = 0 if rounds.last is None else rounds.last.ts_ns
             rounds.current.learn(found[0][1], now_ns)
