@@ -100,6 +100,13 @@ def unnamed(names: Mapping[str, Sequence[LineClass]]) -> Iterator[tuple[type[Ver
                 yield verifier, each
 
 
+def test_a_rule_sees_what_it_decides() -> None:
+    """Else it never gives a finding."""
+    rules = [rule(VerifyContext()) for rule in verifiers_for(None)]
+    unseen = [(rule, kind) for rule in rules for kind in {*rule.decides} - {*rule.sees()}]
+    assert unseen == [], f"add to `sees` what to do with a record of that kind: {unseen}"
+
+
 def test_a_rule_reads_what_it_names() -> None:
     assert list(unread(RESTS_ON)) == []
     assert list(unread(OWED)) == []
