@@ -76,10 +76,15 @@ class _Of(NamedTuple):
 
 
 @pytest.mark.parametrize(
-    "value", [print, lambda: None, _Of(print), object(), iter(()), defaultdict(lambda: 1), int]
-)
-def test_others_are_refused(value: object) -> None:
-    with pytest.raises(NotFreezableError):
+    ("value", "what"),
+    [
+        (print, "."), (lambda: None, "."), (_Of(print), "."), (object(), "."), (iter(()), "."),
+        (int, r"builtins\.int$"),
+        (defaultdict(lambda: 1), "a dictionary that makes <lambda>$"),
+    ],
+)  # fmt: skip
+def test_others_are_refused(value: object, what: str) -> None:
+    with pytest.raises(NotFreezableError, match=what):
         freeze([value], {})
 
 

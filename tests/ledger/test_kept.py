@@ -47,8 +47,10 @@ def problems(ledger: Ledger) -> list[str]:
 def test_a_file_that_is_gone(kept: tuple[Ledger, Path]) -> None:
     """The copy is missed by its list; without a list nobody would look for it."""
     ledger, directory = kept
-    assert problems(ledger) == []
+    store, digest = KeptSources(ledger.path, NODE), "d" * 64
+    assert (problems(ledger), store.is_whole(digest)) == ([], True)
     next(directory.glob("*.zst")).unlink()
+    assert not store.is_whole(digest)
     assert problems(ledger) == [".zst: the kept copy of kubelet.log is not there"]
 
 

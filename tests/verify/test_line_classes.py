@@ -107,6 +107,10 @@ def test_a_rule_sees_what_it_decides() -> None:
     assert unseen == [], f"add to `sees` what to do with a record of that kind: {unseen}"
 
 
+def test_what_may_be_cut() -> None:
+    assert [line_classes.may_be_cut("x" * length) for length in (511, 512)] == [False, True]
+
+
 def test_a_rule_reads_what_it_names() -> None:
     assert list(unread(RESTS_ON)) == []
     assert list(unread(OWED)) == []

@@ -112,9 +112,9 @@ def _matches_label(requirement: NodeSelectorRequirement, labels: Mapping[str, st
     values = requirement.values or ()
     match requirement.operator:
         case "In":
-            return value is not None and value in values
+            return value in values
         case "NotIn":
-            return value is None or value not in values
+            return value not in values
         case "Exists":
             return value is not None
         case "DoesNotExist":

@@ -200,7 +200,9 @@ def test_supplemental_groups() -> None:
     """Strict needs a node that says it can."""
     wants = pod(securityContext={"supplementalGroupsPolicy": "Strict"})
     assert reason("1.32.0", case(wants)) == ""
-    assert reason("1.33.0", case(wants)) == "SupplementalGroupsPolicyNotSupported"
+    refused = LINES.decided("1.33.0", case(wants))
+    assert refused["reason"] == "SupplementalGroupsPolicyNotSupported"
+    assert refused["message"] == "SupplementalGroupsPolicy=Strict is not supported in this node"
     able = node()
     able["status"]["features"] = {"supplementalGroupsPolicy": True}
     assert reason("1.33.0", case(wants, on=able)) == ""
@@ -332,6 +334,15 @@ def test_order_of_scalar_resources_is_random() -> None:
     verdict, why = LINES.judged("1.36.2", case(wants), other | {"message": outcome["message"]})
     assert verdict == "impossible"
     assert why.endswith('has "OutOfhugepages-2Mi", the kubelet gives "OutOfhugepages-1Gi"')
+
+
+@pytest.mark.parametrize("first", ["cpu", "memory", "ephemeral-storage"])
+def test_what_is_no_scalar_resource_comes_first(first: str) -> None:
+    pages = {"hugepages-2Mi": "2Mi"}
+    other = LINES.decided("1.36.2", case(pod(requests=pages)))
+    wants = case(pod(requests={first: "9000Gi", **pages}))
+    assert LINES.decided("1.36.2", wants)["reason"] == f"OutOf{first}"
+    assert LINES.judged("1.36.2", wants, other)[0] == "impossible"
 
 
 def test_any_of_many_scalar_resources_may_come_first() -> None:

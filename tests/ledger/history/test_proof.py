@@ -241,6 +241,7 @@ def test_no_parquet_at_all_is_named(ledger: Ledger, tmp_path: Path) -> None:
     fit(ledger)
     (finding,) = prove(ledger, tmp_path)
     assert finding.file == str(path)
+    assert finding.problem.startswith("it cannot be read as Parquet; ")
 
 
 def test_other_bytes_of_the_same_rows_are_sound(ledger: Ledger, tmp_path: Path) -> None:
