@@ -68,17 +68,8 @@ class ProbeTicksFolded(OfPod, Observation, frozen=True, kw_only=True):
 
     def tick(self) -> ProbeExecuted:
         """What each of the ticks would have been recorded as."""
-        return ProbeExecuted(
-            namespace=self.namespace,
-            pod=self.pod,
-            pod_uid=self.pod_uid,
-            container=self.container,
-            container_id=self.container_id,
-            probe_type=self.probe_type,
-            result=self.result,
-            output=self.output,
-            handler=self.handler,
-        )
+        names = ProbeExecuted.__struct_fields__
+        return ProbeExecuted(**{name: getattr(self, name) for name in names})
 
 
 class ProbeCountersRead(OfPod, Observation, frozen=True, kw_only=True):
