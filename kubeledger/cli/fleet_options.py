@@ -214,7 +214,7 @@ class Running(NamedTuple):
         Raises:
             BadQuestionError: there is none of that name.
         """
-        from kubeledger.fleet.engines.engine import engine_of
+        from kubeledger.fleet.engines.choose import engine_of
 
         return engine_of(self.engine, workers=self.workers, address=self.address)
 

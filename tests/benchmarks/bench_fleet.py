@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from kubeledger.fleet.compaction import compact
-from kubeledger.fleet.engines.engine import engine_of
+from kubeledger.fleet.engines.choose import engine_of
 from kubeledger.fleet.identity import rules_version
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.query import connect_lake, fleet_queries

@@ -21,7 +21,7 @@ import pytest
 
 from kubeledger.cli.fleet import SUBCOMMANDS
 from kubeledger.cli.fleet_options import Tally, print_summary, watched_results
-from kubeledger.fleet.engines.engine import engine_of
+from kubeledger.fleet.engines.choose import engine_of
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.layout import ROW_ROOMS
 from kubeledger.fleet.run import Plan

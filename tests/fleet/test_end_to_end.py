@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from kubeledger.fleet.engines.engine import Engine, engine_of
+from kubeledger.fleet.engines.choose import engine_of
+from kubeledger.fleet.engines.engine import Engine
 from kubeledger.fleet.identity import rules_version
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.layout import ROW_ROOMS

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kubeledger.fleet.engines.choose import engine_of
 from kubeledger.fleet.engines.engine import (
     Again,
     Ended,
@@ -25,7 +26,6 @@ from kubeledger.fleet.engines.engine import (
     Lost,
     Outcome,
     Session,
-    engine_of,
 )
 from kubeledger.model.errors import BadQuestionError
 from tests.fleet.tasks import Order, obey
@@ -212,7 +212,7 @@ def test_who_stops_early_leaves_no_worker() -> None:
 
 SCRIPT = """
 import sys
-from kubeledger.fleet.engines.engine import engine_of
+from kubeledger.fleet.engines.choose import engine_of
 from tests.fleet.tasks import Order, obey
 from tests.waiting import PATIENCE_S, until
 

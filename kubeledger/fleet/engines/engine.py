@@ -20,7 +20,7 @@ from itertools import count
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from kubeledger.fleet.sealed import scratch_directory
-from kubeledger.model.errors import BadQuestionError, KubeledgerError
+from kubeledger.model.errors import KubeledgerError
 
 S = TypeVar("S")
 R = TypeVar("R")
@@ -262,35 +262,3 @@ def bug_of(error: BaseException) -> Lost:
 def overdue(timeout_s: float) -> Lost:
     """The loss of a task that took too long."""
     return Lost(kind="timeout", reason=f"it took longer than {timeout_s:,g} s")
-
-
-# Which engine runs tasks, by name; each is imported only where it is chosen.
-
-
-def engine_of(name: str, *, workers: int | None = None, address: str | None = None) -> Engine:
-    """An engine by its name; nothing is started yet.
-
-    Args:
-        name: one of ``ENGINES``, or ``ray=ADDRESS``.
-        workers: most tasks at once; None: as many as there are processors.
-        address: of a Ray cluster.
-
-    Raises:
-        BadQuestionError: no such engine, or it lacks what it needs.
-    """
-    kind, _, place = name.partition("=")
-    if kind not in ENGINES or (place and kind != "ray"):
-        raise BadQuestionError(f"there is no engine {name!r}", advice=" or ".join(ENGINES))
-    if place and address and place != address:
-        raise BadQuestionError("two addresses of a Ray cluster", advice="give one")
-    if workers is not None and workers < 1:
-        raise BadQuestionError(f"{workers} workers do nothing", advice="give 1 or more")
-    if kind == "ray":
-        from kubeledger.fleet.engines.ray import RayEngine
-
-        return RayEngine(workers=workers, address=place or address)
-    if address:
-        raise BadQuestionError("only Ray has an address", advice="add --engine ray")
-    from kubeledger.fleet.engines.local import LocalEngine
-
-    return LocalEngine(workers=workers)
