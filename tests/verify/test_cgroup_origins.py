@@ -16,14 +16,18 @@ from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.simulate.engine.plan import ContainerScript, ExitStep
 from kubeledger.verify import Finding
+from kubeledger.verify.rules.cgroups.rule import CgroupVerifier
 from tests.simulate.engine import scenes
-from tests.verify.histories import findings, scene
+from tests.verify.histories import findings, nothing_but, scene
 from tests.verify.test_cgroups_scenes import added, cgroup, pod, start
 
 Steps = list[tuple[float, Body]]
 START_NS = 1_000 * NS_PER_S
 """Second 0 of a scene."""
 POD = "kubepods/burstable/podu-web"
+
+
+only_cgroups = nothing_but(CgroupVerifier)
 
 
 def process(second: float, limit: int, version: str = "1.30.14", **settings: Any) -> Steps:  # noqa: ANN401

@@ -27,7 +27,8 @@ from kubeledger.model.record import Body, Evidence
 from kubeledger.verify import Contradiction, Finding
 from kubeledger.verify.rules.cgroups.files import NO_LIMIT_V1
 from kubeledger.verify.rules.cgroups.options import MISSING_PIDS
-from tests.verify.histories import findings, kubelet_of, outcomes, scene, settings_told
+from kubeledger.verify.rules.cgroups.rule import CgroupVerifier
+from tests.verify.histories import findings, kubelet_of, nothing_but, outcomes, scene, settings_told
 
 GIB = 2**30
 SETTINGS: dict[str, Any] = {
@@ -42,6 +43,9 @@ SETTINGS: dict[str, Any] = {
     "podPidsLimit": -1,
 }
 ROOT = NodeObserved(cpus=4, memory_capacity_bytes=8 * GIB)
+
+
+only_cgroups = nothing_but(CgroupVerifier)
 
 
 def start(version: str = "1.36.2", **changes: Any) -> list[tuple[float, Body]]:  # noqa: ANN401 # settings
