@@ -487,14 +487,6 @@ def test_values_of_a_class(
     assert only(steps).verdict == verdict
 
 
-def test_a_limit_that_is_not_written_stays() -> None:
-    steps: list[tuple[float, Body]] = [*start(), (10, added("a")), (10, pod("a")),
-                                       (20, level(2, 5 * GIB)), LATER]  # fmt: skip
-    for memory, verdict in ((5 * GIB, "match"), (6 * GIB, "impossible")):
-        reported = sorted([*steps, (40, level(2, memory))], key=lambda step: step[0])
-        assert only(reported).verdict == verdict
-
-
 # Writes -------------------------------------------------------------------------------------
 
 
