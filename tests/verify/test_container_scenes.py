@@ -455,20 +455,29 @@ def test_lists_and_manifests_that_disagree() -> None:
     }
     static = msgspec.structs.replace(listed(static=True, **on_node), pod="p-n1", pod_uid="u-9")
     manifest = msgspec.structs.replace(listed(), pod_uid=None, listed_by="manifest")
-    again = [
-        msgspec.structs.replace(
-            listed(),
-            status={
-                "containerStatuses": [
-                    {"name": "app", "containerID": "x://c1", "restartCount": count}
-                ]
-            },
-        )
-        for count in (0, 3)
-    ]
+    again, apart = (
+        [
+            msgspec.structs.replace(
+                listed(),
+                status={
+                    "containerStatuses": [
+                        {
+                            "name": "app",
+                            "containerID": "x://c1",
+                            "restartCount": count,
+                            "state": {"running": {"startedAt": f"1970-01-01T00:16:5{start}Z"}},
+                        }
+                    ]
+                },
+            )
+            for count, start in each
+        ]
+        for each in (((0, 0), (3, 0)), ((0, 0), (0, 5)))
+    )
     for shown, why, says in (
         ((LIVE, listed()), "2 lists of the pod differ", "pod u-1: version 2"),
         (again, "different restarts up to the same container c1", "restartCount 3"),
+        (apart, "different starts of the same container c1", "startedAt 1970-01-01T00:16:55Z"),
         ((static, manifest), "differ in livenessProbe of container app", "there"),
     ):
         _, (found,) = judged(*((10.0 + n, body) for n, body in enumerate(shown)))

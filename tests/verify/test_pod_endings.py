@@ -5,7 +5,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubeledger.model.bodies.lifecycle import PodAdmitted, PodRejected, PodTerminating
+from kubeledger.model.bodies.lifecycle import (
+    PodAdmitted,
+    PodConfigChanged,
+    PodRejected,
+    PodTerminated,
+    PodTerminating,
+)
+from kubeledger.model.bodies.node import ShutdownProgressed
 from kubeledger.verify import registry
 from kubeledger.verify.rules.shutdowns import ShutdownVerifier
 from tests.verify.container_scenes import (
@@ -13,6 +20,7 @@ from tests.verify.container_scenes import (
     Step,
     added,
     began,
+    event,
     judged,
     killed,
     listed,
@@ -84,4 +92,58 @@ def test_a_pod_that_is_let_in_while_the_node_shuts_down(
     steps: list[Step] = [*began(), (1, signs[first]), (5, added()), (5.1, PodAdmitted(**WHO))]
     steps += [] if later is None else [(9, signs[later]), (10, signs["refused"])]
     found = [each.why for each in outcomes(scene(*steps)) if "is let in" in each.why]
+    assert len(found) == count
+
+
+_OTHER: dict[str, Any] = {"namespace": "default", "pod": "other", "pod_uid": "u-9"}
+_CAME = PodConfigChanged(**_OTHER, operation="ADD", source="api")
+"""The log goes on with it."""
+
+
+def disputes(*steps: Step) -> str:
+    return "; ".join(each.why for each in judged(*steps, (400, _CAME))[1])
+
+
+@pytest.mark.parametrize(
+    ("steps", "is_told"),
+    [
+        ((PodTerminated(**WHO), ending("deleted", 20)), True),
+        ((PodTerminated(**WHO), killed("c1")), True),
+        ((PodTerminated(**WHO), ending("orphaned")), False),
+        ((PodTerminated(**WHO), added(), ending("deleted")), False),
+        ((ending("deleted"), PodTerminated(**WHO)), False),
+    ],
+    ids=["stop", "kill", "cleared away", "came again", "in order"],
+)
+def test_a_pod_is_stopped_before_it_has_ended(steps: tuple[Any, ...], is_told: bool) -> None:
+    history: list[Step] = [(1, listed()), (1.1, added()), (2, started("c1"))]
+    history += [(60 + 10 * n, body) for n, body in enumerate(steps)]
+    assert ("stopped after it has ended" in disputes(*history)) == is_told
+
+
+@pytest.mark.parametrize(("start_s", "is_told"), [(100, True), (20, False), (129, False)])
+def test_nothing_of_a_pod_starts_before_it_came(start_s: float, is_told: bool) -> None:
+    """What a process finds within a minute of its start was there."""
+    steps: list[Step] = [(start_s, started("c1")), (130, added()), (131, listed())]
+    assert ("before its pod came" in disputes(*steps)) == is_told
+
+
+@pytest.mark.parametrize(("turns", "is_told"), [("SSCC", True), ("SCSC", False), ("SCCS", False)])
+def test_what_starts_was_created(turns: str, is_told: bool) -> None:
+    names = {"S": "Started", "C": "Created"}
+    steps: list[Step] = [(1, listed()), (1.1, added()), (2, started("c1"))]
+    for n, letter in enumerate(turns):
+        words = f"{names[letter]} container app"
+        steps.append((20 + 20 * n, event(names[letter], words, warning=False)))
+    assert ("before it is created" in disputes(*steps)) == is_told
+
+
+@pytest.mark.parametrize(("seconds", "count"), [(5, 1), (1, 0)])
+def test_a_stop_before_its_shutdown(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, count: int
+) -> None:
+    monkeypatch.setattr(registry, "verifiers_for", lambda kinds: (ShutdownVerifier,))
+    steps: list[Step] = [*began(), (5, ending("shutdown", 7)),
+                         (5 + seconds, ShutdownProgressed(step="detected"))]  # fmt: skip
+    found = [each.why for each in outcomes(scene(*steps)) if "still to come" in each.why]
     assert len(found) == count

@@ -185,3 +185,10 @@ def test_what_a_resize_gave_no_line_or_list_says() -> None:
         found = judge(start("1.36.2", **POLICIES), BOTH, steps, new)
         of_it = (each for each in found if each.subject.endswith("/c"))
         assert [each.verdict for each in of_it if isinstance(each, Finding)] == [said]
+
+
+@pytest.mark.parametrize(("told", "said"), [("400m", "match"), ("350m", "impossible")])
+def test_what_is_told_of_a_resize_is_what_lists_show(told: str, said: str) -> None:
+    """No more than one change came between two lists."""
+    asked = listed("a", asks("400m"), at=60)
+    assert verdict("1.36.2", resized("allocated", told), asked)[0] == said

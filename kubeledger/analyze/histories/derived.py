@@ -18,7 +18,7 @@ import msgspec
 
 from kubeledger.analyze.histories.noting import Fold, Noting, Stretch
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.manifest import NodeInfo, Span, is_superseded
+from kubeledger.ledger.manifest import Span, is_superseded
 from kubeledger.ledger.reading import Reading
 from kubeledger.ledger.snapshots import Snapshot, SnapshotStore, modules_version
 from kubeledger.model.errors import LedgerUnavailableError
@@ -69,26 +69,22 @@ def stretches_of(
     Raises:
         KubeledgerError: its records cannot be read, or are not as they were written.
     """
-    info = look.info()
-    first_seq, last_seq = look.begin.seq + 1, info.last_seq
-    folds: list[Fold[Any]] = [fold, *fold.beside]
-    if last_seq - first_seq + 1 < KEPT_FROM:
-        return _replayed(look, info, [fold]) if missing_max is None else None
-    if not look.is_in_order:
-        return _whole(ledger, look, info, folds, missing_max)
-    found = list(_kept_of(ledger, look, info, fold))
-    missing = last_seq - first_seq + 1 - sum(each.last_seq - each.first_seq + 1 for each in found)
+    shelf, folds = _Shelf(ledger, look), [fold, *fold.beside]
+    if shelf.count < KEPT_FROM:
+        return shelf.replayed([fold]) if missing_max is None else None
+    found = list(shelf.kept(fold))
+    missing = shelf.count - sum(each.last_seq - each.first_seq + 1 for each in found)
     if missing_max is not None and missing > missing_max:
         return None
-    besides = [list(_kept_of(ledger, look, info, each)) for each in fold.beside if missing]
-    for at, last in enumerate(_ends(first_seq, last_seq)):
+    besides = [list(shelf.kept(each)) for each in fold.beside if missing]
+    for at, last in enumerate(shelf.ends):
         if found[at].last_seq < last:
             there = [found[at], *(each[at] for each in besides)]
-            grown = _grown(look, info, folds, there, last)
+            grown = shelf.grown(folds, there, last)
             found[at] = grown[0]
             for each, before, now in zip(folds, there, grown, strict=True):
                 if last - before.last_seq >= KEPT_FROM or last % STRETCH == 0:
-                    _keep(ledger, look, info, each, now)
+                    shelf.keep(each, now)
     return found
 
 
@@ -103,11 +99,9 @@ def alongside(
         KubeledgerError: as :func:`stretches_of`.
     """
     with ledger.reading(node) as look:
-        info, first_seq, is_whole = look.info(), look.begin.seq + 1, not look.is_in_order
-        empty = [Stretch(first_seq, first_seq - 1, None)]
-        found = [empty if is_whole else list(_kept_of(ledger, look, info, fold)) for fold in folds]
-    ends = [info.last_seq] if is_whole else list(_ends(first_seq, info.last_seq))
-    for at, last in enumerate(ends if info.last_seq - first_seq + 1 >= KEPT_FROM else ()):
+        shelf = _Shelf(ledger, look)
+        found = [list(shelf.kept(fold)) for fold in folds]
+    for at, last in enumerate(shelf.ends if shelf.count >= KEPT_FROM else ()):
         there = [(fold, each[at]) for fold, each in zip(folds, found, strict=True)]
         made = [(fold, fold.type()) for fold, each in there if each.last_seq < last]
         noting = Noting(made)
@@ -115,12 +109,10 @@ def alongside(
         if noting.beyond is not None:
             records = chain((noting.beyond,), records)
         with ledger.reading(node) as look:
-            now = look.info()
-            is_same = (now.superseded, look.begin.seq + 1) == (info.superseded, first_seq)
-            if is_same and is_whole == (not look.is_in_order) and now.last_seq >= last:
+            now = _Shelf(ledger, look)
+            if now.form == shelf.form and now.last_seq >= last:
                 for fold, value in made:
-                    stretch = Stretch(found[0][at].first_seq, last, value)
-                    _keep(ledger, look, info, fold, stretch, is_whole=is_whole)
+                    now.keep(fold, Stretch(found[0][at].first_seq, last, value))
     yield from records
 
 
@@ -130,77 +122,112 @@ def prove(ledger: Ledger, look: Reading, folds: Sequence[Fold[Any]]) -> Iterator
     Raises:
         KubeledgerError: as :func:`stretches_of`.
     """
-    info = look.info()
-    is_whole = not look.is_in_order
-    if is_whole:
-        kept = [[_kept_whole(ledger, look, info, fold)] for fold in folds]
-    else:
-        kept = [list[Stretch[Any] | None](_kept_of(ledger, look, info, fold)) for fold in folds]
-    for stretches in zip(*kept, strict=True):
-        there = [(f, each) for f, each in zip(folds, stretches, strict=True) if each is not None]
+    shelf = _Shelf(ledger, look)
+    for stretches in zip(*map(shelf.kept, folds), strict=True):
+        both = zip(folds, stretches, strict=True)
+        there = [(fold, each) for fold, each in both if each.last_seq >= each.first_seq]
         for last in sorted({each.last_seq for _, each in there}):
             same = [(fold, each) for fold, each in there if each.last_seq == last]
-            some = [fold for fold, _ in same]
-            if is_whole:
-                fresh = _replayed(look, info, some)
-            else:
-                first = same[0][1].first_seq
-                empty = [Stretch(first, first - 1, fold.type()) for fold in some]
-                fresh = _grown(look, info, some, empty, last)
+            first = same[0][1].first_seq
+            empty = [Stretch(first, first - 1, fold.type()) for fold, _ in same]
+            fresh = shelf.grown([fold for fold, _ in same], empty, last)
             for (fold, each), made in zip(same, fresh, strict=True):
                 if each.value != made.value:
                     yield fold.place, last
 
 
-def _whole(
-    ledger: Ledger,
-    look: Reading,
-    info: NodeInfo,
-    folds: Sequence[Fold[Any]],
-    missing_max: int | None,
-) -> list[Stretch[Any]] | None:
-    """All records as one stretch, in the order of replay."""
-    kept = _kept_whole(ledger, look, info, folds[0])
-    if kept is not None:
-        return [kept]
-    if missing_max is not None and info.last_seq - look.begin.seq > missing_max:
-        return None
-    made = _replayed(look, info, folds)
-    for fold, stretch in zip(folds, made, strict=True):
-        _keep(ledger, look, info, fold, stretch, is_whole=True)
-    return made[:1]
+class _Shelf:
+    """The records of one node as they are now, and what is kept of them.
 
+    Attributes:
+        first_seq, last_seq: the first record, and the last.
+        superseded: spans of those that are.
+        is_whole: all records are one stretch, in the order of replay.
+    """
 
-def _kept_whole(ledger: Ledger, look: Reading, info: NodeInfo, fold: Fold[T]) -> Stretch[T] | None:
-    store = ledger.snapshots(look.node, fold.place)
-    is_there = info.last_seq in _newest_kept(store, look, info.last_seq).values()
-    seq = info.last_seq if is_there else None
-    return _loaded(store, seq, look.begin.seq + 1, info.superseded, fold, is_whole=True)
+    def __init__(self, ledger: Ledger, look: Reading) -> None:
+        info = look.info()
+        self._ledger, self._look = ledger, look
+        self.first_seq, self.last_seq = look.begin.seq + 1, info.last_seq
+        self.superseded, self.is_whole = info.superseded, not look.is_in_order
 
+    @property
+    def count(self) -> int:
+        """How many numbers records have."""
+        return self.last_seq - self.first_seq + 1
 
-def _replayed(look: Reading, info: NodeInfo, folds: Sequence[Fold[Any]]) -> list[Stretch[Any]]:
-    there = (record for record in look.replay(verify="crc") if record.seq <= info.last_seq)
-    values = [(fold, fold.type()) for fold in folds]
-    Noting(values).take(there, info.last_seq)
-    return [Stretch(look.begin.seq + 1, info.last_seq, value) for _, value in values]
+    @property
+    def form(self) -> tuple[int, list[Span], bool]:
+        """What has to be the same for what was read before to be kept."""
+        return self.first_seq, self.superseded, self.is_whole
 
+    @property
+    def ends(self) -> list[int]:
+        """The last record of each stretch."""
+        if self.is_whole:
+            return [self.last_seq]
+        begins = range((self.first_seq - 1) // STRETCH * STRETCH, self.last_seq, STRETCH)
+        return [min(self.last_seq, begin + STRETCH) for begin in begins]
 
-def _ends(first_seq: int, last_seq: int) -> Iterator[int]:
-    """The last record of each stretch from one record to another."""
-    for end in range((first_seq - 1) // STRETCH * STRETCH, last_seq, STRETCH):
-        yield min(last_seq, end + STRETCH)
+    def kept(self, fold: Fold[T]) -> Iterator[Stretch[T]]:
+        """Each stretch as far as it is kept; an empty one where nothing that fits is."""
+        store = self._ledger.snapshots(self._look.node, fold.place)
+        newest = _newest_kept(store, self._look, self.last_seq)
+        first_seq = self.first_seq
+        for last in self.ends:
+            seq = newest.get((last - 1) // STRETCH)
+            if seq is None or (self.is_whole and seq < last):
+                there = None
+            else:
+                there = self._loaded(store, seq, first_seq, fold)
+            yield there or Stretch(first_seq, first_seq - 1, fold.type())
+            first_seq = last + 1
 
+    def _loaded(
+        self, store: SnapshotStore, seq: int, first_seq: int, fold: Fold[T]
+    ) -> Stretch[T] | None:
+        """What is kept up to a record; None where it does not fit."""
+        snapshot = store.load(seq, rules_version())
+        kept = None if snapshot is None else decoded(snapshot.state, _Kept)
+        clip = clipped(self.superseded, first_seq, seq)
+        form = first_seq, clip, self.is_whole
+        if kept is None or (kept.first_seq, kept.superseded, kept.is_whole) != form:
+            return None
+        value = decoded(kept.value, fold.type)
+        return None if value is None else Stretch(first_seq, seq, value)
 
-def _kept_of(ledger: Ledger, look: Reading, info: NodeInfo, fold: Fold[T]) -> Iterator[Stretch[T]]:
-    """Each stretch as far as it is kept; an empty one where nothing that fits is."""
-    store = ledger.snapshots(look.node, fold.place)
-    kept = _newest_kept(store, look, info.last_seq)
-    first_seq = look.begin.seq + 1
-    for last in _ends(first_seq, info.last_seq):
-        superseded = clipped(info.superseded, first_seq, last)
-        there = _loaded(store, kept.get((last - 1) // STRETCH), first_seq, superseded, fold)
-        yield there or Stretch(first_seq, first_seq - 1, fold.type())
-        first_seq = last + 1
+    def replayed(self, folds: Sequence[Fold[Any]]) -> list[Stretch[Any]]:
+        """What all records give, as one stretch."""
+        there = (r for r in self._look.replay(verify="crc") if r.seq <= self.last_seq)
+        values = [(fold, fold.type()) for fold in folds]
+        Noting(values).take(there, self.last_seq)
+        return [Stretch(self.first_seq, self.last_seq, value) for _, value in values]
+
+    def grown(
+        self, folds: Sequence[Fold[Any]], stretches: Sequence[Stretch[Any]], last_seq: int
+    ) -> list[Stretch[Any]]:
+        """Stretches with the records up to one, which are read once where all lack them."""
+        if self.is_whole:
+            return self.replayed(folds)
+        superseded = clipped(self.superseded, 1, last_seq)
+        ends = sorted({last_seq, *(each.last_seq for each in stretches)})
+        for begin, end in pairwise(ends):
+            both = zip(folds, stretches, strict=True)
+            noting = Noting([(fold, each.value) for fold, each in both if each.last_seq <= begin])
+            records = islice(self._look.records(begin, verify="crc"), end - begin)
+            noting.take((r for r in records if not is_superseded(r.seq, superseded)), end)
+        return [each._replace(last_seq=last_seq) for each in stretches]
+
+    def keep(self, fold: Fold[T], stretch: Stretch[T]) -> None:
+        """In place of what was kept of fewer records; nothing where it cannot be written."""
+        store = self._ledger.snapshots(self._look.node, fold.place)
+        superseded = clipped(self.superseded, stretch.first_seq, stretch.last_seq)
+        value = msgspec.Raw(msgspec.msgpack.encode(stretch.value))
+        kept = _Kept(stretch.first_seq, superseded, self.is_whole, value)
+        with suppress(LedgerUnavailableError):
+            saved = save(store, self._look, stretch.last_seq, kept)
+            if saved and stretch.last_seq > stretch.first_seq:
+                store.drop(stretch.first_seq, stretch.last_seq - 1)
 
 
 def clipped(spans: list[Span], first_seq: int, last_seq: int) -> list[Span]:
@@ -223,70 +250,12 @@ def _newest_kept(store: SnapshotStore, look: Reading, last_seq: int) -> dict[int
     return {(seq - 1) // STRETCH: seq for seq in seqs}
 
 
-def _loaded(
-    store: SnapshotStore,
-    seq: int | None,
-    first_seq: int,
-    superseded: list[Span],
-    fold: Fold[T],
-    *,
-    is_whole: bool = False,
-) -> Stretch[T] | None:
-    """What is kept up to a record; None where it does not fit."""
-    snapshot = None if seq is None else store.load(seq, rules_version())
-    kept = None if snapshot is None else decoded(snapshot.state, _Kept)
-    if snapshot is None or kept is None:
-        return None
-    clip = clipped(superseded, first_seq, snapshot.seq)
-    if (kept.first_seq, kept.superseded, kept.is_whole) != (first_seq, clip, is_whole):
-        return None
-    value = decoded(kept.value, fold.type)
-    return None if value is None else Stretch(first_seq, snapshot.seq, value)
-
-
 def decoded(data: bytes | msgspec.Raw, type_: type[T]) -> T | None:
     """What was encoded; None where it is damaged, or of another form."""
     try:
         return msgspec.msgpack.decode(data, type=type_)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-
-
-def _grown(
-    look: Reading,
-    info: NodeInfo,
-    folds: Sequence[Fold[Any]],
-    stretches: Sequence[Stretch[Any]],
-    last_seq: int,
-) -> list[Stretch[Any]]:
-    """Stretches with the records up to one, which are read once where all lack them."""
-    superseded = clipped(info.superseded, 1, last_seq)
-    ends = sorted({last_seq, *(each.last_seq for each in stretches)})
-    for begin, end in pairwise(ends):
-        both = zip(folds, stretches, strict=True)
-        noting = Noting([(fold, each.value) for fold, each in both if each.last_seq <= begin])
-        records = islice(look.records(begin, verify="crc"), end - begin)
-        noting.take((r for r in records if not is_superseded(r.seq, superseded)), end)
-    return [each._replace(last_seq=last_seq) for each in stretches]
-
-
-def _keep(
-    ledger: Ledger,
-    look: Reading,
-    info: NodeInfo,
-    fold: Fold[T],
-    stretch: Stretch[T],
-    *,
-    is_whole: bool = False,
-) -> None:
-    """In place of what was kept of fewer records; nothing where it cannot be written."""
-    store = ledger.snapshots(look.node, fold.place)
-    superseded = clipped(info.superseded, stretch.first_seq, stretch.last_seq)
-    value = msgspec.Raw(msgspec.msgpack.encode(stretch.value))
-    kept = _Kept(stretch.first_seq, superseded, is_whole, value)
-    with suppress(LedgerUnavailableError):
-        if save(store, look, stretch.last_seq, kept) and stretch.last_seq > stretch.first_seq:
-            store.drop(stretch.first_seq, stretch.last_seq - 1)
 
 
 def save(store: SnapshotStore, look: Reading, seq: int, value: msgspec.Struct) -> bool:

@@ -22,7 +22,7 @@ from kubeledger.kubelet.kube.statuses import ShownInstance, instances_in
 from kubeledger.kubelet.lifecycle.state import TERMINAL_PHASES
 from kubeledger.model.bodies.lifecycle import PodConfigChanged, PodListed
 from kubeledger.model.record import Record
-from kubeledger.model.units import parse_ts
+from kubeledger.model.units import format_ts, parse_ts
 
 LOST_EXIT_CODE: Final = 255
 """Of what the runtime had lost, and found ended later."""
@@ -34,6 +34,7 @@ class ListedInstance(msgspec.Struct):
     Attributes:
         seen_ns: when it is shown first, by the record ``seq``.
         began_ns, ended_ns: when it was started and ended, to the second; None when no list says.
+        starts: start -> (record, time) of the first list that shows it.
         is_lost: the runtime lost it: what lists show of it until then may be old.
         ended: (time, record) of the first list that shows it ended; None when none does.
         ran: (time, record) of the last list of the kubelet that shows it running.
@@ -45,6 +46,7 @@ class ListedInstance(msgspec.Struct):
     seq: int
     began_ns: int | None = None
     ended_ns: int | None = None
+    starts: dict[int, tuple[int, int]] = {}
     is_lost: bool = False
     ended: tuple[int, int] | None = None
     ran: tuple[int, int] = (0, 0)
@@ -86,7 +88,9 @@ class ListedInstances:
         known = self._of_pods.setdefault(key, {})
         own = self._by_id[of] = known.setdefault(of, ListedInstance(shown.name, *at))
         own.seen_ns, own.seq = min((own.seen_ns, own.seq), at)
-        own.began_ns = shown.time("startedAt") or own.began_ns
+        if (began_ns := shown.time("startedAt")) is not None:
+            own.began_ns = began_ns
+            own.starts.setdefault(began_ns, (record.seq, record.ts_ns))
         if shown.state == "terminated":
             own.ended = min(own.ended or at, at)
             own.is_lost |= shown.shown.get("exitCode") == LOST_EXIT_CODE
@@ -132,12 +136,20 @@ class ListedInstances:
         counts = self._counts.get(container_id or "")
         return counts.most_common(1)[0][0] if counts else None
 
-    def disputed(self) -> Iterator[tuple[str, str, list[tuple[int, int, int]]]]:
-        """Instances whose restarts lists count otherwise: container, ID, (record, time, count)."""
+    def disputed(self) -> Iterator[tuple[str, str, list[tuple[int, int, str]]]]:
+        """What lists show otherwise of an instance: container, what and ID, (record, time, it)."""
         for container_id, counts in self._restart_counts.items():
+            subject, starts = next(iter(counts))[0], self._by_id[container_id].starts
             if len(self._counts[container_id]) > 1:
-                sides = [(*first, count) for (_, count), first in counts.items()]
-                yield next(iter(counts))[0], container_id, sides
+                sides = [(*first, f"restartCount {count}") for (_, count), first in counts.items()]
+                yield (
+                    subject,
+                    f"count different restarts up to the same container {container_id}",
+                    sides,
+                )
+            if len(starts) > 1:
+                shown = [(*first, f"startedAt {format_ts(ns)}") for ns, first in starts.items()]
+                yield subject, f"show different starts of the same container {container_id}", shown
 
 
 def _times(counts: object, *names: str) -> Iterator[int]:

@@ -205,7 +205,7 @@ class BackOff:
     def reported(self, value_ns: int, raised_ns: int | None, now_ns: int) -> None:
         """A record says what the entry is, but not how it came about."""
         entry = Entry(value_ns, raised_ns)
-        if _NONE in entry.at(now_ns):  # what is there was raised by a start that is missing
+        if entry.at(now_ns) == (_NONE,):  # what is there was raised by a start that is missing
             entry = Entry(value_ns)
         self.belief = Belief([World(entry)])
         self.lose()

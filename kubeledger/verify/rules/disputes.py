@@ -67,10 +67,12 @@ def report_disputes(context: VerifyContext) -> None:
             why = f"the pod's manifest and the list of it differ in {what}"
             sides = (manifest.seq, f"{what}: {given_there}"), (listed.seq, f"{what}: {shown}")
             context.contradict(listed.ts_ns, subject, why, *sides)
-    for subject, container_id, counts in context.instances.disputed():
-        why = f"lists count different restarts up to the same container {container_id}"
-        each_count = ((seq, f"restartCount {count}") for seq, _, count in counts)
-        context.contradict(max(ts_ns for _, ts_ns, _ in counts), subject, why, *each_count)
+    for subject, what, seen in context.instances.disputed():
+        at_ns, each_list = (
+            max(ts_ns for _, ts_ns, _ in seen),
+            ((seq, says) for seq, _, says in seen),
+        )
+        context.contradict(at_ns, subject, f"lists {what}", *each_list)
 
 
 def _manifest_of(pods: PodRegister, listed: ListedPod) -> ListedPod | None:

@@ -55,6 +55,8 @@ _LATE_NS: Final = 2 * NS_PER_S
 """An event may be logged so long after what it shows."""
 _CLEARED: Final = frozenset({"orphaned", "removed"})
 _TURNED: Final = ("Started", "Started", "Created", "Created")
+_FOUND_NS: Final = 60 * NS_PER_S
+"""So long after its start a process shows what there was before."""
 _STARTING: Final[frozenset[Stage]] = frozenset({"image", "create", "start", "hook"})
 """Stages that a start comes to once its back-off is over."""
 _OF_CREATED: Final[frozenset[Stage]] = frozenset({"start", "hook"})
@@ -165,6 +167,7 @@ class Starts(RuleVerifier):
 
     def _config_changed(self, record: Record, body: PodConfigChanged, key: str) -> None:
         if body.operation == "ADD":
+            self._judge_came(record, body, key)
             self._added.add(key)
             self._over.pop(key, None)
             for container in self._of_pod(key):
@@ -173,6 +176,26 @@ class Starts(RuleVerifier):
             for container in self._of_pod(key):
                 container.back_off.failed_start = True
                 container.back_off.may_be_new()
+
+    def _judge_came(self, record: Record, body: PodConfigChanged, key: str) -> None:
+        """Nothing of a pod starts before it came; what a process finds at its start was there."""
+        of, context = (body.pod_uid, body.namespace, body.pod), self.context
+        begun = [(i.started_ns, i.started_seq or 0) for each in self._of_pod(key)
+                 for i in each.instances if i.started_ns]  # fmt: skip
+        if key in self._over or not begun or self._process is None:
+            return
+        first_ns, seq = min(begun)
+        was = context.timeline.interval(first_ns, *of)
+        is_first = was is None or was.add_seq == record.seq
+        is_new = first_ns > self._process.started_ns + _FOUND_NS
+        lost = context.coverage.missing(first_ns, record.ts_ns)
+        if is_first and is_new and record.ts_ns > first_ns + RELIST_NS and lost is None:
+            sides = (seq, "its container runs"), (record.seq, "the pod is handed to the kubelet")
+            subject, why = (
+                f"pod/{body.namespace}/{body.pod}",
+                "a container runs before its pod came",
+            )
+            context.contradict(record.ts_ns, subject, why, *sides, by_absence=True, by_lines=True)
 
     def _pod_listed(self, record: Record, body: PodListed, key: str) -> None:
         if body.gone and body.listed_by == "kubelet":

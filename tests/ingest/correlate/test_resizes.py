@@ -21,6 +21,8 @@ WORDS = {
     f'message="Pod resize: {{{_ASKED}, \\"error\\":\\"{{*}}\\"}}"',
     "held": 'event.go "Event occurred" object="shop/a" kind="Pod" type="Warning" '
     f'reason="ResizeDeferred" message="Pod resize {{1}}: {{{_ASKED}}}"',
+    "refused": 'event.go "Event occurred" object="shop/a" kind="Pod" type="Warning" '
+    'reason="{1}" message="used: {2}"',
     "old": 'kubelet.go "Resize is not feasible as request exceeds allocatable node resources" '
     'pod="a"',
     "patch": f'status_manager.go "Patch status for pod" {_POD} podUID="{{a}}" patch="{{*}}"',
@@ -59,6 +61,10 @@ one that waits before a sign of its pod's admission is no refusal either
     = !PodRejected
     = PodAdmitted @9
     = PodResized outcome=deferred
+a pod that runs, and that an event says to be refused: no refused resize leaves one
+    in
+    5 denied OutOfcpu 19 | 5.1 refused OutOfcpu 19
+    = PodRejected @5.1 reason=OutOfcpu
 a pod that is refused is refused
     0 add {{A}} | .1 denied OutOfcpu 19
     = PodRejected reason=OutOfcpu
