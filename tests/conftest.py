@@ -53,6 +53,7 @@ _NOT_QUICK_PLACES = (
     *("simulate/engine/test_cpus.py", "simulate/engine/test_numa_memory.py"),
     *("kubelet/cases/test_conformance.py", "ledger/test_damage.py", "ledger/test_faults.py"),
     *("ledger/test_foreign_files.py", "replay/test_instants.py", "test_notebook.py"),
+    *("verify/properties/test_lies.py", "verify/properties/test_tales.py", "verify/test_guards.py"),
 )
 """Where hardly a test is quick."""
 _NOT_QUICK_FIXTURES = frozenset({"ask", "bucket", "nodes", "place"})

@@ -94,7 +94,8 @@ def report(lake: str, out: Path, pages: Path | None, worst: int | None, running:
     from kubeledger.cli.files import is_standard, new_output, output_errors
     from kubeledger.cli.progress import progress
     from kubeledger.fleet.lake import Lake
-    from kubeledger.fleet.report import collect, fleet_page
+    from kubeledger.fleet.report.collect import collect
+    from kubeledger.fleet.report.page import fleet_page
 
     place = Lake.open(lake)
     with progress("reading") as bar:
@@ -126,7 +127,7 @@ def _write_pages(
     import zstandard
 
     from kubeledger.cli.files import new_output, output_errors
-    from kubeledger.fleet.report import node_page, page_name
+    from kubeledger.fleet.report.page import node_page, page_name
     from kubeledger.fleet.types import Failure
 
     with output_errors(directory):
@@ -146,6 +147,6 @@ def _write_pages(
 
 def _link(pages: Path, node: str, base: Path) -> str:
     """From the fleet's page to a node's."""
-    from kubeledger.fleet.report import page_name
+    from kubeledger.fleet.report.page import page_name
 
     return quote(Path(os.path.relpath(pages / page_name(node), base)).as_posix())

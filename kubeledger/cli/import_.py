@@ -197,9 +197,10 @@ def report_import(directory: Path, nodes: list[str], *, advise: bool = True) -> 
             if happened(found[:1]):
                 _paragraph(f"Worst: {ended(found[0].text)}")
             if advise and node in worst:
-                cut = int(queryable.sql(_LINES_CUT, {"node": node}).dicts()[0]["cut"])
-                if cut >= _CUT_MIN:
-                    _paragraph(f"The ends of {cut:,} lines are missing{_UNCUT}")
+                if any(each.kind == "log_lost" for each in found):
+                    cut = int(queryable.sql(_LINES_CUT, {"node": node}).dicts()[0]["cut"])
+                    if cut >= _CUT_MIN:
+                        _paragraph(f"The ends of {cut:,} lines are missing{_UNCUT}")
                 which = f" --node {quote(node)}" if len(nodes) > 1 else ""
                 more = [f"why {quote(each.target)}" for each in found if each.target]
                 if happened(found[:1]):

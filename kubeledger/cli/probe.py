@@ -85,9 +85,14 @@ def probe(
     list in the ledger is taken. Exit code 1 when a probe does not succeed.
     """
     from kubeledger.kubelet.profile.resolve import resolve
-    from kubeledger.probe.pods import pod_in_ledger, pod_in_list, pod_of_kubelet
     from kubeledger.probe.series import run_series
-    from kubeledger.probe.target import pod_target, probe_plans
+    from kubeledger.probe.target import (
+        pod_in_ledger,
+        pod_in_list,
+        pod_of_kubelet,
+        pod_target,
+        probe_plans,
+    )
     from kubeledger.record.sources.endpoints import KubeletClient
 
     namespace, name, container = _parsed(target)

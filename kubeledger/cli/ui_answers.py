@@ -247,7 +247,7 @@ class Answers:
         seq = asked.whole("seq") or 0
         with self._snapshots.newest() as snapshot:
             view = NodeView(snapshot.queryable, self._node(asked))
-            return json_reply(records_between(view, seq, seq))
+            return json_reply(list(records_between(view, seq, seq)))
 
     def sql(self, asked: Asked) -> Reply:
         """Rows of a query, no more than ``ROWS_MAX``."""

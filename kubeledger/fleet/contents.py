@@ -140,7 +140,6 @@ class BundleContent:
         return [plan for plan in self._plans if plan.context.node == name]
 
     def machines(self, name: str) -> tuple[str, ...]:
-        """See :class:`Content`."""
         found: list[str] = []
         for plan in self._of(name):
             for log in plan.bundle.logs:
@@ -159,7 +158,6 @@ class BundleContent:
         return _latest_last(found)
 
     def tells_of(self, name: str, pods: frozenset[str]) -> bool:
-        """See :class:`Content`."""
         return any(
             uid.decode() in pods
             for plan in self._of(name)
@@ -168,7 +166,6 @@ class BundleContent:
         )
 
     def add_to(self, name: str, directory: Path) -> None:
-        """See :class:`Content`."""
         ledger = Ledger.open_or_create(directory)
         with ledger.writer() as writer:
             lengths = known_lengths(history_of(ledger, writer, name).imported)
@@ -229,17 +226,14 @@ class _LedgerContent:
             raise BadInputError("the ledger holds no records yet", file=label)
 
     def machines(self, name: str) -> tuple[str, ...]:
-        """See :class:`Content`."""
         records = self._ledger.records(name, kinds=(NodeObserved.kind,))
         texts = ((each.text or "").encode() for record in records for each in record.evidence)
         return _latest_last(found.decode() for text in texts for found in _MACHINE.findall(text))
 
     def tells_of(self, name: str, pods: frozenset[str]) -> bool:
-        """See :class:`Content`."""
         return not pods.isdisjoint(pods_of_ledger(self._ledger, name))
 
     def add_to(self, name: str, directory: Path) -> None:
-        """See :class:`Content`."""
         if not directory.exists():
             copy_node(self._ledger, name, directory)
             return

@@ -10,6 +10,7 @@ import hashlib
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -42,6 +43,7 @@ from kubeledger.model.errors import BadQuestionError, DamagedLedgerError, Kubele
 from kubeledger.remote.store import StorageError, Store, StoredObject, absolute_url, digest_of_file
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 _READERS = 32
 """Objects read at once: each costs a round trip and hardly any work."""
@@ -135,11 +137,9 @@ class Lake:
         known = {claim_path(head.node, head.generation) for head in marked}
         newest = {each.path.split("/")[1]: each.path for each in self.store.list(CLAIMS)}
         for path in newest.values():
-            content = None if path in known else self.store.get(path)
-            if content is not None:
-                head = decoded(content, Head, self.store.address(path))
-                if self._gone(head) is None:
-                    yield head
+            head = None if path in known else self._read(path, Head)
+            if head is not None and self._gone(head) is None:
+                yield head
 
     def head(self, node: str) -> Head | None:
         """Newest generation of one node; None for a node that the lake does not know.
@@ -207,10 +207,9 @@ class Lake:
         Returns:
             None for a claim that is not there, or that names files which are gone: it is removed.
         """
-        content = self.store.get(claim)
-        if content is None:
+        head = self._read(claim, Head)
+        if head is None:
             return None
-        head = decoded(content, Head, self.store.address(claim))
         there = self._marker(head)
         if (there is None or there.generation < head.generation) and self._gone(head) is not None:
             self.store.delete([claim])
@@ -229,9 +228,12 @@ class Lake:
 
     def _marker(self, head: Head) -> Head | None:
         """The marker of the same ID; None where there is none."""
-        path = done_path(head.node, head.id)
+        return self._read(done_path(head.node, head.id), Head)
+
+    def _read(self, path: str, type_: type[T]) -> T | None:
+        """What a small file says; None where there is none."""
         content = self.store.get(path)
-        return None if content is None else decoded(content, Head, self.store.address(path))
+        return None if content is None else decoded(content, type_, self.store.address(path))
 
     def is_as_written(self, file: LakeFile) -> bool | None:
         """Whether a file holds what was written, each byte; None where it is not there."""
@@ -323,10 +325,8 @@ class Lake:
 
     def _index(self) -> dict[str, Marked]:
         newest = max(filter(_is_json, self.store.list(INDEX)), key=_modified, default=None)
-        content = None if newest is None else self.store.get(newest.path)
-        if newest is None or content is None:
-            return {}
-        return decoded(content, Index, self.store.address(newest.path)).markers
+        index = None if newest is None else self._read(newest.path, Index)
+        return {} if index is None else index.markers
 
     def write_index(self) -> int:
         """Put all markers into one file; returns how many.
@@ -348,10 +348,8 @@ class Lake:
         """Compacted files that were written, and count where they are there."""
         indexes = filter(_is_json, self.store.list(COMPACT))
         newest = max(map(_modified, indexes), default=None)
-        content = None if newest is None else self.store.get(newest[1])
-        if newest is None or content is None:
-            return ()
-        return decoded(content, CompactIndex, self.store.address(newest[1])).files
+        index = None if newest is None else self._read(newest[1], CompactIndex)
+        return () if index is None else index.files
 
     def put_compacted(self, files: Iterable[Compacted]) -> None:
         """Let these compacted files count, which are there, and no others."""
@@ -373,12 +371,8 @@ class Lake:
         """Sources that are not in the lake, sorted by source."""
         paths = [each.path for each in filter(_is_json, self.store.list(FAILURES))]
         with ThreadPoolExecutor(_READERS) as readers:
-            contents = list(readers.map(self.store.get, paths))
-        found = [
-            decoded(content, Failure, self.store.address(path))
-            for path, content in zip(paths, contents, strict=True)
-            if content is not None
-        ]
+            read = readers.map(partial(self._read, type_=Failure), paths)
+            found = [failure for failure in read if failure is not None]
         return sorted(found, key=lambda failure: failure.source)
 
     def fail(self, failure: Failure) -> None:

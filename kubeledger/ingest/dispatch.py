@@ -191,7 +191,7 @@ class Dispatcher:
         self._starts = registers.assembler(StartAssembler)
         self._errors = registers.assembler(ErrorsAssembler)
         self.router, self._handlers = router(self._made.of_lines()), self._made.of_items()
-        self._sequencer = Sequencer(registers.askers, () if state is None else state.held)
+        self._sequencer = Sequencer(registers.waiting_since, () if state is None else state.held)
 
     @property
     def state(self) -> DispatcherState:

@@ -63,14 +63,9 @@ def audit(ledger: Ledger, wanted: Collection[str] = ()) -> AuditReport:
         findings: list[Finding] = []
         if manifest is None:
             findings.append(_about(ledger.path / MANIFEST, "the manifest is damaged or lost"))
+        counted = manifest.nodes if manifest else {}
         audits = [
-            _audit_node(
-                ledger.path,
-                node,
-                manifest.nodes.get(node, NodeInfo()) if manifest else NodeInfo(),
-                wanted,
-                findings,
-            )
+            _audit_node(ledger.path, node, counted.get(node, NodeInfo()), wanted, findings)
             for node in ledger.nodes()
         ]
     return AuditReport(nodes=tuple(audits), findings=tuple(findings))
@@ -89,7 +84,7 @@ def _audit_node(
 
 
 def _about(path: Path, problem: str) -> Finding:
-    return Finding(node=None, file=str(path), offset=None, seq=None, problem=problem)
+    return Finding(None, str(path), None, None, problem)
 
 
 class _NodeAuditor:
@@ -328,10 +323,7 @@ class _NodeAuditor:
     def _find(
         self, file: str, offset: int | None, seq: int | None, problem: str, line: int | None = None
     ) -> None:
-        found = Finding(
-            node=self.node, file=file, offset=offset, seq=seq, problem=problem, line=line
-        )
-        self.findings.append(found)
+        self.findings.append(Finding(self.node, file, offset, seq, problem, line))
 
 
 def _lines(segment: Segment) -> Iterator[tuple[int, bytes]]:

@@ -30,7 +30,7 @@ from kubeledger.model.wire.codec import (
 )
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class Finding(msgspec.Struct, frozen=True):
     """Something that is not as it was written.
 
     Attributes:
@@ -66,7 +66,7 @@ class Tail(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class ToldLoss(msgspec.Struct, frozen=True, kw_only=True):
+class ToldLoss(msgspec.Struct, frozen=True):
     """Acknowledged records that a recovery did not find.
 
     Attributes:
@@ -90,26 +90,12 @@ class ToldLoss(msgspec.Struct, frozen=True, kw_only=True):
         phrase = f"{lost.phrase(node)} (chain {lost.chain})"
         if healed:
             phrase += "; imported again completely since: nothing of these imports is missing"
-        return cls(
-            first_seq=lost.first_seq,
-            last_seq=lost.last_seq,
-            chain=lost.chain,
-            seq=seq,
-            healed=healed,
-            phrase=phrase,
-        )
+        return cls(lost.first_seq, lost.last_seq, lost.chain, seq, healed, phrase)
 
 
 def finding_of_loss(node: str, file: str, loss: ToldLoss) -> Finding:
     """What to do about a loss that is not healed, nobody knows; but it is reported each time."""
-    return Finding(
-        node=node,
-        file=file,
-        offset=None,
-        seq=loss.seq or loss.last_seq,
-        problem=loss.phrase,
-        is_loss=True,
-    )
+    return Finding(node, file, None, loss.seq or loss.last_seq, loss.phrase, is_loss=True)
 
 
 class NodeAudit(msgspec.Struct, frozen=True, kw_only=True):
@@ -422,13 +408,8 @@ class _Auditor:
 
     def _find(self, problem: str, seq: int | None = None) -> None:
         """Something is wrong with the present line."""
-        walk = self.walk
-        found = Finding(
-            node=walk.node if walk else None,
-            file=self.file,
-            offset=self.offset,
-            seq=walk.seq + 1 if walk and seq is None else seq,
-            problem=problem,
-            line=self.line,
-        )
+        node = self.walk.node if self.walk else None
+        if self.walk and seq is None:
+            seq = self.walk.seq + 1
+        found = Finding(node, self.file, self.offset, seq, problem, self.line)
         self.findings.append(found)

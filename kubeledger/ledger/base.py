@@ -247,16 +247,12 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True):
     imports_forgotten: int
 
 
+_OF_CONTENT = ("seq", "ts_ns", "version", "imports", "imports_forgotten")
+
+
 def encode_content(node: str, content: BaseContent) -> tuple[bytes, str]:
     """The file's bytes, and the digest of its lines (64 hex digits)."""
-    header = _Header(
-        node=node,
-        seq=content.seq,
-        ts_ns=content.ts_ns,
-        version=content.version,
-        imports=content.imports,
-        imports_forgotten=content.imports_forgotten,
-    )
+    header = _Header(node=node, **{name: getattr(content, name) for name in _OF_CONTENT})
     head = msgspec.json.encode(header, order="deterministic")
     lines = b"".join((head, b"\n", content.state, b"\n", *content.lines))
     packed = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compress(lines)
@@ -306,15 +302,8 @@ def _decoded(base: Base, data: bytes) -> BaseContent:
         raise ValueError("it belongs elsewhere")
     for line in lines:
         check_crc(line)
-    return BaseContent(
-        seq=header.seq,
-        ts_ns=header.ts_ns,
-        version=header.version,
-        imports=header.imports,
-        imports_forgotten=header.imports_forgotten,
-        state=state.removesuffix(b"\n"),
-        lines=tuple(lines),
-    )
+    known = {name: getattr(header, name) for name in _OF_CONTENT}
+    return BaseContent(**known, state=state.removesuffix(b"\n"), lines=tuple(lines))
 
 
 def content_path(directory: Path, seq: int) -> Path:

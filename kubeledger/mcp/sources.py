@@ -84,11 +84,9 @@ class LedgerSource:
         self._opened = stack.enter_context(OpenLedger(path, connect))
 
     def nodes(self) -> list[str]:
-        """As of the protocol."""
         return self._opened.nodes
 
     def known(self, node: str) -> Known:
-        """As of the protocol."""
         opened = self.opened(node)
         records = opened.ledger.info(node).last_seq
         versions = opened.sql(_VERSIONS, {"node": node}).fetchall()
@@ -106,7 +104,6 @@ class LedgerSource:
         return self._opened
 
     def shown(self, name: str) -> str:
-        """As of the protocol."""
         return self._shown(name)
 
 
@@ -141,11 +138,9 @@ class LakeSource:
         self._fetched: dict[str, LedgerSource] = {}
 
     def nodes(self) -> list[str]:
-        """As of the protocol."""
         return sorted(self._keys)
 
     def known(self, node: str) -> Known:
-        """As of the protocol."""
         summary = self._heads[self._keys[node]].summary
         versions, first, last = summary.kubelet_versions, summary.first_ts_ns, summary.last_ts_ns
         span = None if first is None or last is None else (first, last)
@@ -170,7 +165,6 @@ class LakeSource:
         return self._fetched[node].opened(name)
 
     def shown(self, name: str) -> str:
-        """As of the protocol."""
         return self._shown(name)
 
 

@@ -38,6 +38,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a record says. A released ``(kind, v)`` never changes its meaning.
 
+    As of it, all bodies are frozen, and refuse fields that they do not know.
+
     Attributes:
         kind: ``subsystem.Name``, a literal on disk, never a Python path.
         v: schema version of this kind, from 1.
@@ -49,16 +51,32 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     role: ClassVar[Role]
 
 
-class Observation(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Observation(Body, frozen=True, kw_only=True):
     """What the kubelet read from the world."""
 
     role: ClassVar[Role] = "observation"
 
 
-class Decision(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Decision(Body, frozen=True, kw_only=True):
     """What the kubelet did, refusals included."""
 
     role: ClassVar[Role] = "decision"
+
+
+class OfPod(Body, frozen=True, kw_only=True):
+    """About one pod; its UID is None where neither the source nor another one has it."""
+
+    namespace: str
+    pod: str
+    pod_uid: str | None
+
+
+class OfSomePod(Body, frozen=True, kw_only=True):
+    """About one pod, of which a source may leave out anything."""
+
+    namespace: str | None
+    pod: str | None
+    pod_uid: str | None
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -49,42 +49,31 @@ def differences(
         environ: of the shell from which curl would be called.
     """
     last = tick.attempts[-1]
-    match plan.handler:
-        case "http":
-            found = [
-                *_of_timeout(plan, last),
-                *_of_http(last),
-                *_of_tls(last),
-                *_of_proxies(last, environ),
-                *_of_place(target, plan, last),
-            ]
-        case "tcp":
-            found = [
-                Difference("what is asked", "the kubelet connects and closes, sends nothing and "
-                           "reads nothing: it succeeds with a server that hangs, for which the "
-                           "kernel accepts",
-                           tick.outcome == "success"),
-                *_of_timeout(plan, last),
-                *_of_place(target, plan, last),
-            ]  # fmt: skip
-        case _:
-            proxied = Difference(
-                "proxy",
-                "before 1.27 the kubelet's gRPC uses the proxy that "
-                "HTTPS_PROXY of its own environment names",
-                True,
-            )
-            found = [
-                *(() if facts.grpc_dials_like_others else (proxied,)),
-                Difference("protocol", "the kubelet speaks HTTP/2 in clear text and calls "
-                           "grpc.health.v1.Health/Check; it knows no TLS and no credentials",
-                           tick.outcome != "success"),
-                Difference("refused", "the kubelet goes on connecting until the timeout: a refused "
-                           "connection is reported as one that took too long", _dialing(last)),
-                *_of_timeout(plan, last),
-                *_of_place(target, plan, last),
-            ]  # fmt: skip
-    return sorted(found, key=lambda each: not each.matters)
+    own: list[Difference] = []
+    if plan.handler == "tcp":
+        own = [
+            Difference("what is asked", "the kubelet connects and closes, sends nothing and "
+                       "reads nothing: it succeeds with a server that hangs, for which the kernel "
+                       "accepts",
+                       tick.outcome == "success"),
+        ]  # fmt: skip
+    elif plan.handler != "http":
+        own = [] if facts.grpc_dials_like_others else [_PROXIED]
+        own += [
+            Difference("protocol", "the kubelet speaks HTTP/2 in clear text and calls "
+                       "grpc.health.v1.Health/Check; it knows no TLS and no credentials",
+                       tick.outcome != "success"),
+            Difference("refused", "the kubelet goes on connecting until the timeout: a refused "
+                       "connection is reported as one that took too long", _dialing(last)),
+        ]  # fmt: skip
+    found = [*own, *_of_timeout(plan, last)]
+    if plan.handler == "http":
+        found += [*_of_http(last), *_of_tls(last), *_of_proxies(last, environ)]
+    return sorted([*found, *_of_place(target, plan, last)], key=lambda each: not each.matters)
+
+
+_PROXIED = Difference("proxy", "before 1.27 the kubelet's gRPC uses the proxy that HTTPS_PROXY of "
+                      "its own environment names", True)  # fmt: skip
 
 
 def _of_timeout(plan: ProbePlan, last: Attempt) -> Iterator[Difference]:

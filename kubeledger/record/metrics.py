@@ -12,6 +12,7 @@ import platform
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -48,16 +49,12 @@ def _full(name: str) -> str:
     return name if name.startswith("process_") else f"kubeledger_{name}"
 
 
-def _counter(name: str, help_: str, *labels: str) -> Family:
-    FAMILIES.append(Family(_full(name), "counter", labels, help_))
+def _family(type_: Literal["counter", "gauge"], name: str, help_: str, *labels: str) -> Family:
+    FAMILIES.append(Family(_full(name), type_, labels, help_))
     return FAMILIES[-1]
 
 
-def _gauge(name: str, help_: str, *labels: str) -> Family:
-    FAMILIES.append(Family(_full(name), "gauge", labels, help_))
-    return FAMILIES[-1]
-
-
+_counter, _gauge = partial(_family, "counter"), partial(_family, "gauge")
 BUILD = _gauge("build_info", "Version of kubeledger and of Python; always 1.", "version", "python")
 READY = _gauge("ready", "1 once all that sources had is captured: the recorder follows live.")
 OBSERVED = _gauge(

@@ -242,10 +242,8 @@ def nearest_snapshot(
         upto_seq=upto_seq,
         upto_ts_ns=ts_ns,
     )
-    state = decode_state(snapshot.state) if snapshot is not None else None
-    return (
-        state if state is not None and snapshot is not None and state.seq == snapshot.seq else None
-    )
+    state = None if snapshot is None else decode_state(snapshot.state)
+    return state if snapshot and state and state.seq == snapshot.seq else None
 
 
 def records_after(

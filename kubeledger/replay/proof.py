@@ -67,12 +67,5 @@ class SnapshotProof:
         return (snapshot.ts_ns, snapshot.state) == (state.latest_ts_ns, encode_state(state))
 
     def _find(self, seq: int, problem: str) -> None:
-        self._found.append(
-            Finding(
-                node=self._node,
-                file=str(self._store.path(seq)),
-                offset=None,
-                seq=seq,
-                problem=f"{problem}; no record is lost, remove this snapshot",
-            )
-        )
+        text = f"{problem}; no record is lost, remove this snapshot"
+        self._found.append(Finding(self._node, str(self._store.path(seq)), None, seq, text))

@@ -37,14 +37,7 @@ class _Run(msgspec.Struct):
 
     def drawn(self) -> tuple[ViewRow, Item]:
         """A row that names the container, and the item."""
-        item = Item(
-            kind=self.kind,
-            start_ns=self.start_ns,
-            end_ns=self.end_ns,
-            label=self.label,
-            seq=self.seq,
-            count=self.count,
-        )
+        item = Item(self.kind, self.start_ns, self.end_ns, self.label, self.seq, self.count)
         return dict(zip(_NAMES, self.place, strict=True)), item
 
 
@@ -105,13 +98,8 @@ class ContainerTrack(msgspec.Struct):
             until_ns = min((ns for ns in self.starts if ns > row["ts_ns"]), default=pod_ended_ns)
             if until_ns is not None and until_ns < row["ts_ns"]:
                 until_ns = row["ts_ns"]
-            yield Item(
-                kind="backoff",
-                start_ns=row["ts_ns"],
-                end_ns=until_ns,
-                label=f"back-off {row['back_off_s']} s",
-                seq=row["seq"],
-            )
+            label = f"back-off {row['back_off_s']} s"
+            yield Item("backoff", row["ts_ns"], until_ns, label, row["seq"])
 
 
 def container_tracks(view: NodeView, begin_ns: int) -> Iterator[tuple[ViewRow, ContainerTrack]]:
@@ -147,22 +135,14 @@ def container_tracks(view: NodeView, begin_ns: int) -> Iterator[tuple[ViewRow, C
         start = next((row for row in rows if row["state"] == "started"), None)
         end = next((row for row in rows if row["state"] == "died"), None)
         count = counts.get(container_id)
-        label = f"#{count}" if count else ""
         start_ns = earlier.get(container_id, start["ts_ns"] if start else None)
         if start_ns is None and not track.starts and rows[0]["pod_uid"] not in admitted:
             start_ns = begin_ns - 1
         if start_ns is not None:
             track.starts.append(start_ns)
-            seq = (start or rows[0])["seq"]
-            track.bars.append(
-                Item(
-                    kind="running",
-                    start_ns=start_ns,
-                    end_ns=None if end is None else max(end["ts_ns"], start_ns),
-                    label=label,
-                    seq=seq,
-                )
-            )
+            end_ns = None if end is None else max(end["ts_ns"], start_ns)
+            label, seq = f"#{count}" if count else "", (start or rows[0])["seq"]
+            track.bars.append(Item("running", start_ns, end_ns, label, seq))
         if end is not None:
             track.bars += _end_of(end)
     for row in view.rows("restart_backoffs", f"{_PLACE}, back_off_s"):
@@ -174,13 +154,8 @@ def container_tracks(view: NodeView, begin_ns: int) -> Iterator[tuple[ViewRow, C
 def _end_of(row: ViewRow) -> Iterator[Item]:
     code = row["exit_code"]
     if code == 0 or (code and row["cause_seq"] is None):
-        yield Item(
-            kind="died" if code else "completed",
-            start_ns=row["ts_ns"],
-            end_ns=row["ts_ns"],
-            label=f"exit code {code}",
-            seq=row["seq"],
-        )
+        kind, ts_ns = "died" if code else "completed", row["ts_ns"]
+        yield Item(kind, ts_ns, ts_ns, f"exit code {code}", row["seq"])
 
 
 def _started_before(view: NodeView, begin_ns: int) -> dict[str, int]:

@@ -183,7 +183,7 @@ def _named(rows: Rows) -> Iterator[ViewRow]:
     return (dict(zip(rows.columns, row, strict=True)) for row in rows)
 
 
-class Item(msgspec.Struct, frozen=True, kw_only=True):
+class Item(msgspec.Struct, frozen=True):
     """A bar or a mark.
 
     Attributes:
@@ -223,19 +223,17 @@ class Row(msgspec.Struct, kw_only=True):
 
     def mark(self, kind: str, ts_ns: int, label: str = "", seq: int = 0, verdict: str = "") -> None:
         """Add an instant."""
-        self.items.append(
-            Item(kind=kind, start_ns=ts_ns, end_ns=ts_ns, label=label, seq=seq, verdict=verdict)
-        )
+        self.items.append(Item(kind, ts_ns, ts_ns, label, seq, verdict=verdict))
 
     def bar(
         self, kind: str, start_ns: int, end_ns: int | None, label: str = "", seq: int = 0
     ) -> None:
         """Add something that lasts."""
         end_ns = None if end_ns is None else max(start_ns, end_ns)
-        self.items.append(Item(kind=kind, start_ns=start_ns, end_ns=end_ns, label=label, seq=seq))
+        self.items.append(Item(kind, start_ns, end_ns, label, seq))
 
 
-class Limit(msgspec.Struct, frozen=True, kw_only=True):
+class Limit(msgspec.Struct, frozen=True):
     """A line across a curve, as long as the threshold was in force.
 
     Attributes:
@@ -251,7 +249,7 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
     to_ns: int | None
 
 
-class Curve(msgspec.Struct, frozen=True, kw_only=True):
+class Curve(msgspec.Struct, frozen=True):
     """A quantity over time: it keeps each value until the next.
 
     Attributes:

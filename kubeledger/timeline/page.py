@@ -8,7 +8,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
 from importlib.resources import files
-from itertools import chain, islice, starmap
+from itertools import chain, islice
 from pathlib import Path
 from string import Template
 from typing import Any, TextIO
@@ -88,9 +88,10 @@ WITH pieces AS (
     SELECT cause_seq AS seq, list({{seq: seq, ts_ns: ts_ns, kind: kind}} ORDER BY seq) AS effects
     FROM events WHERE node = $node AND cause_seq BETWEEN $first_seq AND $last_seq GROUP BY ALL
 )
-SELECT record.seq, record.ts_ns, record.role, record.kind, record.body,
-    verdict, inferred, why, rule, missing, effects, told,
-    if(cause.seq IS NULL, NULL, [{{seq: cause.seq, ts_ns: cause.ts_ns, kind: cause.kind}}]) AS cause
+SELECT record.seq, record.ts_ns AS time, record.kind, record.role, record.body AS about,
+    NULL AS summary, verdict, coalesce(inferred, false) AS inferred, why, rule,
+    if(cause.seq IS NULL, NULL, [{{seq: cause.seq, ts_ns: cause.ts_ns, kind: cause.kind}}])
+        AS cause, effects, told AS evidence, missing
 FROM events AS record
 LEFT JOIN events AS cause ON cause.node = record.node AND cause.seq = record.cause_seq
 LEFT JOIN verdicts ON verdicts.node = record.node AND decision_seq = record.seq
@@ -123,7 +124,7 @@ def blocks(view: NodeView) -> Iterator[Block]:
     (end,) = view("SELECT max(seq) AS seq FROM events WHERE node = $node")
     begins = range(1, (end["seq"] or 0) + 1, _ASKED_RECORDS)
     records = chain.from_iterable(
-        _records(view, begin, begin + _ASKED_RECORDS - 1) for begin in begins
+        records_between(view, begin, begin + _ASKED_RECORDS - 1) for begin in begins
     )
     while batch := list(islice(records, BLOCK_RECORDS)):
         packed = gzip.compress(msgspec.json.encode(batch), mtime=0)
@@ -132,55 +133,29 @@ def blocks(view: NodeView) -> Iterator[Block]:
         )
 
 
-def records_between(view: NodeView, first_seq: int, last_seq: int) -> list[dict[str, Any]]:
+def records_between(view: NodeView, first_seq: int, last_seq: int) -> Iterator[ViewRow]:
     """Records with these numbers as the side pane shows them."""
-    return list(_records(view, first_seq, last_seq))
-
-
-def _records(view: NodeView, first_seq: int, last_seq: int) -> Iterator[dict[str, Any]]:
     from_ns, to_ns = view.scope.between
-    rows = view.tuples(
+    rows = view.stream(
         _RECORDS, {"first_seq": first_seq, "last_seq": last_seq, "from_ns": from_ns, "to_ns": to_ns}
     )
-    return starmap(_record, rows)
+    return map(_told, rows)
 
 
-def _record(
-    seq: int,
-    ts_ns: int,
-    role: str,
-    kind: str,
-    body_json: str,
-    verdict: str | None,
-    inferred: bool | None,
-    why: str | None,
-    rule: str | None,
-    missing: Sequence[str] | None,
-    effects: Sequence[ViewRow] | None,
-    told: Sequence[ViewRow] | None,
-    cause: Sequence[ViewRow] | None,
-) -> dict[str, Any]:
-    body = _body_of(body_json)
+def _told(record: ViewRow) -> ViewRow:
+    """A record in the words of the side pane, in the order of its row."""
+    body, missing = _body_of(record["about"]), record.pop("missing")
+    record["time"] = format_ts(record["time"])
+    record["about"], record["summary"] = subject_of(body), summary_of(record["kind"], body)
     if missing:
-        why = f"{why}. Missing: {', '.join(missing)}."
-    return {
-        "seq": seq,
-        "time": format_ts(ts_ns),
-        "kind": kind,
-        "role": role,
-        "about": subject_of(body),
-        "summary": summary_of(kind, body),
-        "verdict": verdict,
-        "inferred": inferred or False,
-        "why": why,
-        "rule": rule,
-        "cause": _links(cause) if cause else [],
-        "effects": _links(effects) if effects else [],
-        "evidence": told or [],
-    }
+        record["why"] = f"{record['why']}. Missing: {', '.join(missing)}."
+    for which in ("cause", "effects"):
+        record[which] = _links(record[which]) if record[which] else []
+    record["evidence"] = record["evidence"] or []
+    return record
 
 
-def _links(others: Sequence[ViewRow]) -> list[dict[str, Any]]:
+def _links(others: Sequence[ViewRow]) -> list[ViewRow]:
     return [
         {"seq": each["seq"], "text": f"{each['kind']} at {format_ts(each['ts_ns'])[11:23]}"}
         for each in others[:_LINKS_MAX]
@@ -201,15 +176,9 @@ def node_payload(drawing: Drawing) -> dict[str, Any]:
             if row.curve is not None:
                 curves.append(_curve(drawing, len(rows), row.curve))
             items.add(len(rows), row)
-            rows.append(
-                {
-                    "section": index,
-                    "label": row.label,
-                    "note": row.note,
-                    "depth": row.depth,
-                    "shape": row.shape,
-                }
-            )
+            shown = {name: getattr(row, name) for name in ("label", "note", "depth", "shape")}
+            rows.append({"section": index, **shown})
+    marks = items.marks
     return {
         "node": drawing.node,
         "versions": list(drawing.versions),
@@ -228,13 +197,9 @@ def node_payload(drawing: Drawing) -> dict[str, Any]:
         "kinds": list(items.kinds),
         "curves": curves,
         "arrows": [
-            {
-                "from": items.marks[arrow.from_seq],
-                "to": items.marks[arrow.to_seq],
-                "quiet": arrow.quiet,
-            }
+            {"from": marks[arrow.from_seq], "to": marks[arrow.to_seq], "quiet": arrow.quiet}
             for arrow in drawing.arrows
-            if arrow.from_seq in items.marks and arrow.to_seq in items.marks
+            if {arrow.from_seq, arrow.to_seq} <= marks.keys()
         ],
         "headlines": [
             {

@@ -7,7 +7,7 @@ only when a trace is written.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any
 
 import msgspec
@@ -122,7 +122,7 @@ WITH pieces AS (
     SELECT seq, list(source_file || coalesce(':' || source_line, '')) AS places
     FROM evidence WHERE node = $node GROUP BY seq
 )
-SELECT record.seq, record.kind, record.cause_seq, verdict, why, places
+SELECT record.seq, record.kind, record.cause_seq, verdict, why, coalesce(places, []) AS places
 FROM events AS record
 LEFT JOIN verdicts ON verdicts.node = record.node AND decision_seq = record.seq
 LEFT JOIN pieces ON pieces.seq = record.seq
@@ -222,12 +222,7 @@ class _Node:
             parent = self._track(section.title, root)
             self._rows(section.rows, parent, of_pods=section.id in _PODS)
         self._counters(counters(self._view, self._drawing), root)
-        self._infos = {
-            row["seq"]: _Info(
-                row["kind"], row["cause_seq"], row["verdict"], row["why"], row["places"] or ()
-            )
-            for row in self._view.stream(_RECORDS)
-        }
+        self._infos = {seq: _Info(*known) for seq, *known in self._view.tuples(_RECORDS)}
         self._preemptions()
         self._causes()
         yield self._clocks()
@@ -395,13 +390,8 @@ class _Node:
         info = self._infos.get(seq)
         if info is None:
             return
-        texts: Mapping[str, str | None] = {
-            "kind": info.kind,
-            "verdict": info.verdict,
-            "why": info.why,
-        }
-        for name, text in texts.items():
-            if text:
+        for name in ("kind", "verdict", "why"):
+            if text := getattr(info, name):
                 written.debug_annotations.add(name=name, string_value=text)
         if info.places:
             places = written.debug_annotations.add(name="evidence")

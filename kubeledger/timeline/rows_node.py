@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+
+from msgspec.structs import replace
 
 from kubeledger.analyze.completeness import log_gaps
 from kubeledger.analyze.problems.rows import HARMLESS_S
@@ -49,34 +52,26 @@ def curve_rows(view: NodeView) -> Iterator[Row]:
 
 
 def _image_disk(view: NodeView, rows: list[ViewRow], settings: list[ViewRow]) -> Row:
-    if rows:
-        points = [
-            (row["ts_ns"], round(100 * (1 - row["available"] / row["capacity"]), 2)) for row in rows
-        ]
-    else:
-        points = [
-            (row["ts_ns"], round(100 * (1 - row["available_bytes"] / row["capacity_bytes"]), 2))
-            for row in view.rows(
-                "image_fs",
-                "available_bytes, capacity_bytes",
-                "capacity_bytes > 0 AND available_bytes IS NOT NULL",
-            )
-        ]
+    rows = rows or view.rows(
+        "image_fs",
+        "available_bytes AS available, capacity_bytes AS capacity",
+        "capacity_bytes > 0 AND available_bytes IS NOT NULL",
+    )
+    points = [
+        (row["ts_ns"], round(100 * (1 - row["available"] / row["capacity"]), 2)) for row in rows
+    ]
     limits = [
         limit
-        for word, setting in (
-            ("high", "imageGCHighThresholdPercent"),
-            ("low", "imageGCLowThresholdPercent"),
-        )
+        for word in ("High", "Low")
         for limit in _limits(
-            (row["ts_ns"], float(row["value"]), f"{word} {row['value']} %")
-            if row["value"] and row["value"].isdecimal()
-            else (row["ts_ns"], None, "")
-            for row in settings
-            if row["setting"] == setting
+            settings, f"imageGC{word}ThresholdPercent", partial(_percent, word.lower())
         )
     ]
     return Row(label="image disk used %", shape="curve", curve=_curve("%", points, limits))
+
+
+def _percent(word: str, value: str | None) -> tuple[float | None, str]:
+    return (float(value), f"{word} {value} %") if value and value.isdecimal() else (None, "")
 
 
 def _signal(signal: str, label: str, rows: list[ViewRow], settings: list[ViewRow]) -> Row:
@@ -86,17 +81,13 @@ def _signal(signal: str, label: str, rows: list[ViewRow], settings: list[ViewRow
         scale, unit = next((each for each in _UNITS if capacity >= each[0]), (1, "B"))
     limits = []
     for setting, words in (("evictionHard", "evicts below"), ("evictionSoft", "soft")):
-        limits += _limits(
-            (row["ts_ns"], *_threshold(row["value"], signal, capacity, scale, words))
-            for row in settings
-            if row["setting"] == setting
-        )
+        limits += _limits(settings, setting, partial(_threshold, signal, capacity, scale, words))
     points = [(row["ts_ns"], round(row["available"] / scale, 3)) for row in rows]
     return Row(label=label, shape="curve", curve=_curve(unit, points, limits))
 
 
 def _threshold(
-    setting: str | None, signal: str, capacity: int, scale: int, words: str
+    signal: str, capacity: int, scale: int, words: str, setting: str | None
 ) -> tuple[float | None, str]:
     values = json.loads(setting) if setting else None
     text = values.get(signal) if isinstance(values, dict) else None
@@ -109,20 +100,22 @@ def _threshold(
     return round(amount / scale, 3), f"{words} {text}"
 
 
-def _limits(settings: Iterable[tuple[int, float | None, str]]) -> list[Limit]:
-    """Each value from the process that had it first to the one that had another."""
+def _limits(
+    settings: Iterable[ViewRow],
+    setting: str,
+    read: Callable[[str | None], tuple[float | None, str]],
+) -> list[Limit]:
+    """Each value of a setting from the process that had it first to the one that had another."""
     limits: list[Limit] = []
-    current: tuple[int, float, str] | None = None
-    for ts_ns, value, label in settings:
-        if current is not None and current[1] == value:
+    value: float | None = None
+    for row in (each for each in settings if each["setting"] == setting):
+        before, (value, label) = value, read(row["value"])
+        if value == before:
             continue
-        if current is not None:
-            limits.append(
-                Limit(label=current[2], value=current[1], from_ns=current[0], to_ns=ts_ns)
-            )
-        current = None if value is None else (ts_ns, value, label)
-    if current is not None:
-        limits.append(Limit(label=current[2], value=current[1], from_ns=current[0], to_ns=None))
+        if before is not None:
+            limits[-1] = replace(limits[-1], to_ns=row["ts_ns"])
+        if value is not None:
+            limits.append(Limit(label, value, row["ts_ns"], None))
     return limits
 
 
@@ -135,7 +128,7 @@ def _curve(unit: str, points: list[tuple[int, float]], limits: list[Limit]) -> C
         for index, point in enumerate(points)
         if index in (0, len(points) - 1) or point[1] != points[index - 1][1]
     ]
-    return Curve(unit=unit, points=_thinned(kept), limits=limits)
+    return Curve(unit, _thinned(kept), limits)
 
 
 def _thinned(points: list[tuple[int, float]]) -> list[tuple[int, float]]:

@@ -85,11 +85,8 @@ class _Pod(msgspec.Struct):
         """From the admission until it runs, as an outline; of several containers until its end."""
         if self.admitted_ns is None:
             return
-        starts = [
-            part.first_start_ns
-            for part in self.containers.values()
-            if part.first_start_ns is not None
-        ]
+        known = (part.first_start_ns for part in self.containers.values())
+        starts = [ns for ns in known if ns is not None]
         if len(self.containers) > 1:
             self.own.bar("pod", self.admitted_ns, self.ended_ns, "", self.admitted_seq)
             return
@@ -279,10 +276,9 @@ def _ends(view: NodeView, pods: _Pods) -> list[Arrow]:
 
 
 def _transitions(view: NodeView, pods: _Pods) -> None:
-    for row in view.rows("probe_transitions", f"{_PLACE}, probe_type, from_result, to_result"):
-        if row["container"] and row["to_result"] == "failure" and row["from_result"] == "success":
-            label = f"{row['probe_type']} failed"
-            pods.lane(row).mark("threshold", row["ts_ns"], label, row["seq"])
+    fails = "container <> '' AND from_result = 'success' AND to_result = 'failure'"
+    for row in view.rows("probe_transitions", f"{_PLACE}, probe_type", fails):
+        pods.lane(row).mark("threshold", row["ts_ns"], f"{row['probe_type']} failed", row["seq"])
 
 
 def _sandboxes(view: NodeView, pods: _Pods) -> None:

@@ -17,7 +17,8 @@ some do                ``unverifiable``; missing is what is assumed in only one 
 none, some left out    ``unverifiable``: worlds that were left out may allow it
 =====================  =========================================================================
 
-To write a rule, subclass :class:`RuleVerifier`, name the kubelet's function in ``rule``, and
+To write a rule, subclass :class:`RuleVerifier`, name the kubelet's function in ``rule`` and its
+decisions in ``decides``, which ``sees`` has to have, too, and
 
 1. keep in ``self`` what the decision depends on, from ``sees`` (before a record changes the
    state) and ``prescans`` (first reading). A value that no record shows exactly is more than
@@ -155,9 +156,13 @@ def same(
 ) -> Judgement:
     """Judge a decision on which all worlds agree; arguments as in :class:`Ruling`."""
     return Judgement(
-        verdict="match" if allowed else "impossible", why=why, expected=expected,
-        inputs=tuple(dict.fromkeys(inputs)), certain=certain and not allowed, rule=rule,
-    )  # fmt: skip
+        verdict="match" if allowed else "impossible",
+        why=why,
+        expected=expected,
+        inputs=tuple(dict.fromkeys(inputs)),
+        certain=certain and not allowed,
+        rule=rule,
+    )
 
 
 def open_to(assumes: str, *, denied: str, inputs: Sequence[int] = ()) -> Judgement:

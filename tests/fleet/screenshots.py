@@ -6,7 +6,7 @@ from pathlib import Path
 
 from selenium.webdriver.common.keys import Keys
 
-from kubeledger.fleet.report import fleet_page, page_name
+from kubeledger.fleet.report.page import fleet_page, page_name
 from tests.fleet.fleets import made_up_fleet
 from tests.timeline.screenshots import camera, take
 

@@ -13,8 +13,9 @@ from selenium.webdriver.common.keys import Keys
 from kubeledger.analyze.problems.table import PROBLEMS, occurrences
 from kubeledger.analyze.sql.api import connect
 from kubeledger.cli.main import cli
-from kubeledger.fleet.report import FleetFacts, collect, fleet_page
+from kubeledger.fleet.report.collect import FleetFacts, collect
 from kubeledger.fleet.report.columns import EXCESS_MIN, POOL_MIN, outstanding
+from kubeledger.fleet.report.page import fleet_page
 from tests.fleet.fleets import made_up_fleet, node_facts
 from tests.timeline.browser import Browser
 from tests.timeline.test_page import EVIL, TURNED

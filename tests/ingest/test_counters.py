@@ -51,12 +51,3 @@ def test_what_is_none(tmp_path: Path, name: str) -> None:
     """Where the log is not whole until then, or the counter began again, nothing is said."""
     counted, log, at = WITHOUT[name]
     assert findings(tmp_path, counted, log=log, at=at) == []
-
-
-def test_of_the_process_that_ran(tmp_path: Path) -> None:
-    """After a restart only what came after it counts."""
-    log = log_text() + log_text(pid=9, first=30, seconds=20)
-    (message,) = findings(tmp_path, 25, log=log, at=snapshot_time(45))
-    assert message.endswith(
-        "counts 25 removals of images since the kubelet started, and the files show 19"
-    )

@@ -22,16 +22,13 @@ from kubeledger.model.bodies.ledger import (
     ImportStarted,
     LinesNotUnderstood,
 )
-from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.bodies.node import (
     ClockStepped,
-    KubeletExited,
     KubeletStarted,
     SettingsObserved,
 )
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Record
-from kubeledger.model.units import format_ts
 from tests.ingest.feeding import DATA
 from tests.ingest.node_files import log_text, pod, write_node
 
@@ -262,19 +259,6 @@ def test_a_known_message_without_a_key_that_it_needs(
     assert body.shape == f"manager.go {message} (without {key})"
 
 
-def test_pods_of_other_nodes_are_left_out(tmp_path: Path, ledger: Ledger) -> None:
-    """A cluster's pod list is cut down to the node's pods."""
-    root = write_node(tmp_path / "n")
-    other = pod("elsewhere", "node-z")
-    other["metadata"] = {**other["metadata"], "uid": "u2", "annotations": {}}
-    ours = {**pod(), "metadata": {**pod()["metadata"], "annotations": {}}}
-    write(root / "pods.json", json.dumps({"kind": "List", "items": [ours, other]}))
-    run(ledger, root)
-    bodies = [record.body for record in records(ledger)]
-    names = {body.pod for body in bodies if isinstance(body, PodListed)}
-    assert names == {"web"}
-
-
 def test_bad_input_writes_nothing(tmp_path: Path, ledger: Ledger) -> None:
     """It cannot be told whose a log is: what is clear is not imported either."""
     write_node(tmp_path / "all/node-a", "node-a")
@@ -374,20 +358,6 @@ def test_an_amount_of_the_kernels_that_no_record_holds(tmp_path: Path, ledger: L
     path = write(tmp_path / "kernel.log", re.sub(r"limit \d+kB", f"limit {10**20}kB", text))
     found = run(ledger, path).bundles[0].findings
     assert "malformed" in {each.finding for each in found if each.file == "kernel.log"}
-
-
-def test_what_stands_above_the_first_entry_has_its_time(tmp_path: Path) -> None:
-    """Systemd's line about the kubelet that ended has none of klog's."""
-    log = tmp_path / "messages"
-    log.write_text(
-        "Aug 22 10:00:00 n systemd[1]: kubelet.service: Main process exited, code=exited,"
-        " status=1/FAILURE\n"
-        'Aug 22 10:00:10 n kubelet[5]: I0822 10:00:10.000000       5 kubelet.go:7] "Starting"\n'
-    )
-    ledger = Ledger.create(tmp_path / "ledger")
-    import_sources([str(log)], ledger, ImportOptions(year=2026))
-    (ended,) = [r for r in ledger.records("n") if isinstance(r.body, KubeletExited)]
-    assert format_ts(ended.ts_ns) == "2026-08-22T10:00:10Z"
 
 
 def test_a_log_in_no_order_tells_of_its_clock_a_few_times(tmp_path: Path) -> None:

@@ -11,9 +11,11 @@ SCHEMAS = Path(__file__).parents[2] / "schemas"
 
 
 def test_the_schemas_are_current() -> None:
-    """``python -m tests.generated.record_schemas`` would change nothing."""
-    stored = {name: (SCHEMAS / name).read_bytes() for name in schema_files()}
-    assert stored == schema_files()
+    """``just schemas`` would change nothing."""
+    made = schema_files()
+    kept = {name: path.read_bytes() for name in made if (path := SCHEMAS / name).is_file()}
+    stale = [name for name in made if kept.get(name) != made[name]]
+    assert stale == [], f"missing in schemas/, or another now: {stale}: run `just schemas`"
 
 
 def test_no_file_is_left_over_and_no_old_version_is_missing() -> None:

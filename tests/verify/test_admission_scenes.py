@@ -4,13 +4,12 @@ from typing import Any
 
 import pytest
 
-from kubeledger.model.bodies.devicemanager import AllocationFailed, DevicesReported
-from kubeledger.model.bodies.eviction import PreemptionFailed
+from kubeledger.model.bodies.devicemanager import AllocationFailed
 from kubeledger.model.bodies.images import EvictionSignalObserved
 from kubeledger.model.bodies.lifecycle import PodAdmitted, PodResized, PodTerminated
 from kubeledger.model.bodies.node import NodeObserved
 from kubeledger.model.bodies.resourcemanagers import AffinityDecided, Hint
-from kubeledger.verify import Contradiction, Finding
+from kubeledger.verify import Contradiction
 from tests.verify.admission_world import (
     CRITICAL,
     Step,
@@ -180,20 +179,6 @@ def test_what_decides(steps: list[Any], expected: str | tuple[str, ...]) -> None
     assert reported(*steps) == expected
 
 
-@pytest.mark.parametrize(
-    ("version", "missing"),
-    [(None, "the kubelet's version"), ("1.99.0", "the rules of kubelet 1.99.0")],
-)
-def test_without_rules(version: str | None, missing: str) -> None:
-    failed = PreemptionFailed(
-        preemptor_namespace="ns", preemptor_pod="b", preemptor_uid=None, insufficient=(), error="e"
-    )
-    found = judge(
-        start(version), admitted("a", 1), preempted("v", "a", 1.005), (2, failed), listed("a")
-    )
-    assert [f.missing for f in found if isinstance(f, Finding)] == [(missing,)] * 3
-
-
 @pytest.mark.parametrize("version", [OLD, NEW])
 def test_what_managers_refuse(version: str) -> None:
     """The topology and device managers come before the predicates; their words are the pod's."""
@@ -214,24 +199,6 @@ def test_what_managers_refuse(version: str) -> None:
         assert reported(*world, refused("a", 1, *other), (at, failed)) == "impossible"
     missing = ("what the device, CPU and memory managers held",)
     assert reported(*world, refused("a", 1, *words)) == missing
-
-
-def test_devices_that_the_node_object_does_not_list_yet() -> None:
-    """It lags behind the device manager: any number up to those that there are may stand in it."""
-    sent: Step = (5, DevicesReported(resource=NIC, total=2, healthy=2, device_ids=("n0", "n1")))
-    pod = listed("a", {"name": "c", "resources": {"requests": {NIC: "9"}}})
-    for count in (0, 1, 2, 3):
-        refusal = refused("a", 101, *short_of(NIC, 9, 0, count))
-        assert (reported(start(), sent, refusal, pod) != "impossible") is (count < 3)
-
-
-def test_devices_that_the_node_object_listed_before() -> None:
-    """It may still have what it had, though it is set to none as the kubelet starts."""
-    pod = listed("a", {"name": "c", "resources": {"requests": {NIC: "9"}}})
-    objects = [(at, NodeObserved(allocatable={NIC: count})) for at, count in ((1, "2"), (90, "0"))]
-    for count in (0, 2, 3):
-        refusal = refused("a", 101, *short_of(NIC, 9, 0, count))
-        assert (reported(start(), objects, refusal, pod) != "impossible") is (count < 3)
 
 
 def test_a_status_that_tells_another_refusal() -> None:

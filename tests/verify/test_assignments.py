@@ -231,17 +231,6 @@ def test_a_release_by_a_living_pod(version: str, verdict: str) -> None:
     assert verdicts(scene(*steps))[-1] == verdict
 
 
-def test_state_file_against_lines() -> None:
-    """Both sides are shown, and none where something changed just then."""
-    denied = scene(*TRUE[:9], (20, cpu_file("0-1,6-7", a="2-3", b="5-6")))
-    (found,) = [o for o in outcomes(denied) if isinstance(o, Contradiction)]
-    assert "container c has 4-5" in found.sides[1].says
-    near = scene(*TRUE[:9], (3, cpu_file("0-1,6-7", a="2-3")))
-    late = scene(*TRUE[:9], (20, cpu_file("0-3,6-7", b="4-5")), (28, ended("a")), *TRUE[11:])
-    for records in (near, late):
-        assert not [o for o in outcomes(records) if isinstance(o, Contradiction)]
-
-
 SHORT = "not enough cpus available to satisfy request"
 SMT = "SMT Alignment Error: "
 FULL, DISTRIBUTE, UNCORE = (
@@ -335,25 +324,6 @@ def test_which_cpus_options_choose(
     steps = [*begun(*options), (0.2, listed("a", cpu=str(count))), (1, grant)]
     (found,) = findings(scene(*steps))
     assert (found.verdict, why in found.why) == (verdict, True), found.why
-
-
-def test_an_uncore_cache_is_taken_as_a_whole() -> None:
-    """Two CPUs are those of a cache with two; without the option they begin where most are used."""
-    free = given("b", "6-7", "0-5")
-    steps = [(0.2, listed("a", cpu="2")), (0.2, listed("b", cpu="2"))]
-    for options, cpus in (((), "4-5"), ((UNCORE,), "4-5")):
-        start = begun(*options, uncore=2)
-        grant = given("a", cpus, cpu_set_text(cpus_of("0-5") - cpus_of(cpus)))
-        assert verdicts(scene(*start, *steps, (1, free), (2, grant)))[1] == "match"
-
-
-def test_cores_must_be_whole() -> None:
-    """An odd number is refused, so that it cannot have been given."""
-    grant = given("a", "1", "0,2-7", count=1)
-    (found,) = findings(scene(*begun(FULL), (0.2, listed("a", cpu="1")), (1, grant)))
-    assert found.verdict == "impossible"
-    assert found.expected == {"cpu_set": None}
-    assert f"refused, {SMT}requested 1 cpus not multiple cpus per core = 2" in found.why
 
 
 @pytest.mark.parametrize(("options", "verdict"), [((FULL,), "match"), ((), "impossible")])
@@ -543,15 +513,6 @@ def test_what_only_a_file_shows_may_be_later(told_by: Any, later_s: float, verdi
     steps = [*BEGIN, *LISTS, (5, first), second, (60, cpu_file("0-1,4-7", b="2-3"))]
     (found,) = [each for each in findings(scene(*steps)) if each.subject == "container/ns/d/c"]
     assert found.verdict == verdict
-
-
-def test_memory_that_is_not_given_back() -> None:
-    """The next admission comes long after the pod's end, and the file shows it still."""
-    kept = [*MEMORY[:7], *BROUGHT, *(step for step in MEMORY[7:] if step[0] != 40)]
-    assert not [f for f in findings(scene(*kept)) if f.recorded is None]
-    kept.append((60, memory_file(a=GIB, d=GIB)))
-    (missed,) = [f for f in findings(scene(*kept)) if f.recorded is None]
-    assert (missed.kind, missed.subject) == (MemoryReleased.kind, "container/ns/a/c")
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubeledger.model.bodies.eviction import PodPreempted
 from kubeledger.model.bodies.lifecycle import (
-    ContainerDied,
     ContainerStarted,
     PodListed,
 )
@@ -16,14 +14,18 @@ from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.simulate.engine.plan import ContainerScript, ExitStep
 from kubeledger.verify import Finding
+from kubeledger.verify.rules.cgroups.rule import CgroupVerifier
 from tests.simulate.engine import scenes
-from tests.verify.histories import findings, scene
+from tests.verify.histories import findings, nothing_but, scene
 from tests.verify.test_cgroups_scenes import added, cgroup, pod, start
 
 Steps = list[tuple[float, Body]]
 START_NS = 1_000 * NS_PER_S
 """Second 0 of a scene."""
 POD = "kubepods/burstable/podu-web"
+
+
+only_cgroups = nothing_but(CgroupVerifier)
 
 
 def process(second: float, limit: int, version: str = "1.30.14", **settings: Any) -> Steps:  # noqa: ANN401
@@ -112,22 +114,6 @@ def _at_s(record: Record) -> float:
 def impossible(records: list[Record]) -> list[int]:
     found = scenes.outcomes(records)
     return [o.seq for o in found if isinstance(o, Finding) and o.verdict == "impossible"]
-
-
-@pytest.mark.parametrize("version", scenes.VERSIONS)
-def test_a_death_that_is_told_behind_the_wait(version: str) -> None:
-    """It counts from when it may have happened, however many beats come meanwhile."""
-    records = list(waits(version, 120))
-    chosen, deaths = (
-        [
-            r
-            for r in records
-            if isinstance(r.body, kind) and getattr(r.body, "pod", "done") == "done"
-        ]
-        for kind in (PodPreempted, ContainerDied)
-    )
-    assert _at_s(deaths[0]) - _at_s(chosen[0]) > 60, "the scene has more than one beat of it"
-    assert impossible(records) == []
 
 
 @pytest.mark.parametrize("version", scenes.VERSIONS)

@@ -27,7 +27,8 @@ from kubeledger.model.record import Body, Evidence
 from kubeledger.verify import Contradiction, Finding
 from kubeledger.verify.rules.cgroups.files import NO_LIMIT_V1
 from kubeledger.verify.rules.cgroups.options import MISSING_PIDS
-from tests.verify.histories import findings, kubelet_of, outcomes, scene, settings_told
+from kubeledger.verify.rules.cgroups.rule import CgroupVerifier
+from tests.verify.histories import findings, kubelet_of, nothing_but, outcomes, scene, settings_told
 
 GIB = 2**30
 SETTINGS: dict[str, Any] = {
@@ -42,6 +43,9 @@ SETTINGS: dict[str, Any] = {
     "podPidsLimit": -1,
 }
 ROOT = NodeObserved(cpus=4, memory_capacity_bytes=8 * GIB)
+
+
+only_cgroups = nothing_but(CgroupVerifier)
 
 
 def start(version: str = "1.36.2", **changes: Any) -> list[tuple[float, Body]]:  # noqa: ANN401 # settings
@@ -501,12 +505,21 @@ def test_values_of_a_class(
     assert only(steps).verdict == verdict
 
 
-def test_a_limit_that_is_not_written_stays() -> None:
-    steps: list[tuple[float, Body]] = [*start(), (10, added("a")), (10, pod("a")),
-                                       (20, level(2, 5 * GIB)), LATER]  # fmt: skip
-    for memory, verdict in ((5 * GIB, "match"), (6 * GIB, "impossible")):
-        reported = sorted([*steps, (40, level(2, memory))], key=lambda step: step[0])
-        assert only(reported).verdict == verdict
+@pytest.mark.parametrize(
+    ("written_s", "missing"), [(0.4, "the kubelet's log before its first line"), (12, None)]
+)
+def test_a_write_right_after_the_log_begins(written_s: float, missing: str | None) -> None:
+    """The process may just have been started: not all pods of the lists before counted by then."""
+    (_, begun), *others = [each for each in start() if not isinstance(each[1], QOSCgroupsUpdated)]
+    told = status_of("c1", startedAt="2026-01-01T00:00:00Z")
+    steps: list[tuple[float, Body]] = [
+        (-30, told), (0, msgspec.structs.replace(begun, from_start=False)), *others,
+        (written_s, QOSCgroupsUpdated()), (written_s + 0.2, told), (20, added("b")),
+        (20.1, pod("b")), (30, level(2)), LATER,
+    ]  # fmt: skip
+    found = only(steps)
+    assert found.missing == (() if missing is None else (missing,))
+    assert found.verdict == ("impossible" if missing is None else "unverifiable")
 
 
 # Writes -------------------------------------------------------------------------------------

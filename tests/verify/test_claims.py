@@ -59,15 +59,6 @@ SECOND = prepared("b", 20, GPU)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_shared_claim_is_prepared_once(version: str) -> None:
-    """The second pod has what the first has; other devices are a lie."""
-    assert [each.verdict for each in found(version, FIRST, SECOND)] == ["match", "match"]
-    verdict, why = last(version, FIRST, prepared("b", 20, NET))
-    assert (verdict, why) == ("impossible", "the claim is prepared for pod ns/a with other devices")
-    assert last(version, FIRST, prepared("b", 20, GPU, GPU))[0] == "impossible"
-
-
-@pytest.mark.parametrize("version", VERSIONS)
 def test_after_a_start_drivers_are_asked_again(version: str) -> None:
     again = kubelet_of(version, pid=2, restart=True)
     twice = prepared("a", 40, GPU, GPU)

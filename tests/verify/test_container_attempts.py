@@ -21,7 +21,6 @@ from tests.verify.histories import kubelet_of
 
 CREATED = event("Created", "Created container: app", warning=False)
 FAILED = event("Failed", "Error: failed to create containerd task: no such file")
-HOOK = event("FailedPostStartHook", "PostStartHook failed")
 HEAD: tuple[Step, ...] = (
     (1, added()),
     (1, listed()),
@@ -34,16 +33,6 @@ def back_offs(*steps: Step, version: str = "1.30.14") -> list[tuple[str, object]
     found, contradictions = judged(*HEAD, *steps, version=version)
     assert contradictions == []
     return [(each.verdict, (each.expected or {}).get("back_off_s")) for each in found]
-
-
-def test_a_container_that_is_gone_within_a_relist() -> None:
-    assert back_offs(
-        (2, CREATED), (3, died("c1", 5)), (3.1, CREATED), (4, backed_off(10)),
-        (4.1, died("c2", 5)), (4.1, restarted("c2", "c1")), (5, backed_off(10)),
-        (18, CREATED), (19, died("c3", 5)), (19, restarted("c3", "c2")), (19.1, backed_off(20)),
-        (19.2, backed_off(40)),
-    ) == [("match", 10), ("match", None), ("match", 10), ("match", None), ("match", 20),
-          ("impossible", 20)]  # fmt: skip
 
 
 def test_a_start_that_nothing_but_its_back_off_shows() -> None:
@@ -62,16 +51,6 @@ def test_a_container_that_never_starts() -> None:
         (3.1, backed_off(10)), (17, CREATED), (17.1, FAILED), (17.5, backed_off(20)),
         (18, died("c3", 128)), (18.1, backed_off(20)), (18.2, backed_off(80)),
     ) == [("match", 10), ("match", 20), ("match", 20), ("impossible", 20)]  # fmt: skip
-
-
-def test_a_container_that_its_hook_kills_before_it_is_seen() -> None:
-    kill = {"reason": None, "message": "FailedPostStartHook"}
-    found = back_offs(
-        (2, CREATED), (2.1, killed("c1", **kill)), (2.1, HOOK), (2.5, started("c1")),
-        (3, died("c1", 0)), (3.1, CREATED), (3.2, killed("c2", **kill)), (3.2, HOOK),
-        (4, backed_off(10)), (4.1, died("c2", 0)),
-    )  # fmt: skip
-    assert found[-1] == ("match", 10)
 
 
 def test_a_probe_that_waits_for_the_startup_probe_after_a_restart() -> None:

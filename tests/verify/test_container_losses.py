@@ -98,14 +98,6 @@ def test_a_kill_whose_tick_is_missing() -> None:
     assert verdicts(*reported, version="1.20.2") == ["impossible"]
 
 
-def test_a_pause_behind_which_ticks_are_missing() -> None:
-    """A worker that had to tick and did not tells that other lines are missing, too."""
-    lead: list[Step] = [*BEGIN, (5, tick("success")), (15, tick("success"))]
-    died_since: list[Step] = [(60, died("c1", 1)), (60.5, backed_off(10))]
-    found, _ = judged(*lead, *died_since, (90, LIVE))
-    assert [each.verdict for each in found] == ["unverifiable"]
-
-
 @pytest.mark.parametrize(
     ("died_s", "first_s", "verdict"),
     [

@@ -363,18 +363,6 @@ def test_a_kill_without_its_cause() -> None:
     assert verdicts(*lead, (31, unknown), (40, LIVE)) == ["unverifiable"]
 
 
-@pytest.mark.parametrize(("shown_s", "is_wrong"), [(105, False), (120, True)])
-def test_a_list_is_of_the_sync_before(shown_s: float, is_wrong: bool) -> None:
-    """After a kill that took its time a container is held back, and lists show it to run yet."""
-    state = {"running": {"startedAt": "1970-01-01T00:00:02Z"}}
-    status = {"name": "app", "containerID": "x://c1", "restartCount": 0, "state": state}
-    shown = msgspec.structs.replace(LIVE, status={"containerStatuses": [status]})
-    kill = *failing(50), (70, DOWN), (71, killed())
-    held = *kill, (101, backed_off(20)), (shown_s, shown), (shown_s + 1, died("c1", 143))
-    found, _ = judged(*BEGIN, (3, shown), *held)
-    assert (found[-1].verdict == "impossible") == is_wrong
-
-
 def test_kills_of_whole_pods() -> None:
     """Preempted, evicted and deleted pods; whose deletion may come with its own seconds."""
     stop = "Stopping container app"

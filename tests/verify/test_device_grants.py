@@ -93,14 +93,6 @@ def test_an_unknown_version(version: str | None, missing: str) -> None:
     assert node.finding(node.grant("a", "gpu-0")).missing == (missing,)
 
 
-def test_without_a_spec_and_a_request() -> None:
-    """How many devices were asked for is not known; with a request it is."""
-    node = Node()
-    node.plugin()
-    assert node.finding(node.grant("x", "gpu-0", ask=False)).missing == ("the pod's spec",)
-    assert node.finding(node.grant("y", "gpu-2")).verdict == "admissible"
-
-
 def test_counts_without_ids() -> None:
     """3 of 4 healthy: any of the known devices may be the one that is not."""
     node = Node()
@@ -220,15 +212,3 @@ def test_what_only_a_checkpoint_shows_is_judged_at_the_admission() -> None:
     assert node.finding(app).verdict == "match"
     assert "gpu-0 was taken over from an init container" in node.finding(app).why
     assert node.finding(init).verdict == "match"
-
-
-def test_what_a_checkpoint_shows_of_a_time_without_a_log() -> None:
-    node = Node()
-    node.plugin()
-    node.pod("a", ("c", 1, "app"), added=False)
-    seq = node.grant("a", "gpu-0", ask=False, told_by="checkpoint")
-    assert node.finding(seq).missing == ("the log of the pod's admission",)
-    seq = node.grant("b", "gpu-1", ask=False, told_by="restore")
-    assert node.finding(seq).missing == (
-        "the log of the kubelet process that allocated the devices",
-    )

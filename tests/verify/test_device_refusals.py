@@ -44,27 +44,6 @@ def test_the_words_and_counts_of_two_lines(
     assert node.finding(seq).verdict == verdict
 
 
-def test_counted_after_what_is_used_again() -> None:
-    node = Node()
-    node.plugin()
-    node.pod("a", ("i", 2, "init"), ("c", 5, "app"))
-    node.grant("a", "gpu-0", "gpu-1", container="i")
-    assert node.finding(node.short("a", 3, 2, needed=5)).verdict == "match"
-
-
-@pytest.mark.parametrize(
-    ("limit", "available", "verdict"), [(3, 2, "unverifiable"), (6, 5, "impossible")]
-)
-def test_open_counts(limit: int, available: int, verdict: str) -> None:
-    """Holders that nobody knows may leave less than there seems to be."""
-    node = Node()
-    node.steps.clear()
-    node.start(from_start=False)
-    node.plugin()
-    node.pod("a", ("c", limit, "app"))
-    assert node.finding(node.short("a", limit, available)).verdict == verdict
-
-
 @pytest.mark.parametrize(("limit", "verdict"), [(1, "admissible"), (3, "impossible")])
 def test_the_plugin_s_own_error(limit: int, verdict: str) -> None:
     node = two_free(limit)

@@ -100,6 +100,13 @@ def unnamed(names: Mapping[str, Sequence[LineClass]]) -> Iterator[tuple[type[Ver
                 yield verifier, each
 
 
+def test_a_rule_sees_what_it_decides() -> None:
+    """Else it never gives a finding."""
+    rules = [rule(VerifyContext()) for rule in verifiers_for(None)]
+    unseen = [(rule, kind) for rule in rules for kind in {*rule.decides} - {*rule.sees()}]
+    assert unseen == [], f"add to `sees` what to do with a record of that kind: {unseen}"
+
+
 def test_what_may_be_cut() -> None:
     assert [line_classes.may_be_cut("x" * length) for length in (511, 512)] == [False, True]
 

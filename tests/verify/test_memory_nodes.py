@@ -158,29 +158,11 @@ def test_lies_about_the_first(steps: list[tuple[float, Body]], number: int, word
     assert (found.verdict, words in found.why) == ("impossible", True), found.why
 
 
-def test_what_others_may_have_given_back_is_open() -> None:
-    """Whether a and b still had theirs, no later record says; a file that shows both does."""
-    lie = (4.1, given("d", 9, 0, 1, 2))
-    steps = [step for step in TRUE if step[0] != 4.1]
-    assert judged([*steps, lie])[-1].verdict == "unverifiable"
-    later = (9.0, state_file(("a", 6, (0, 1)), ("b", 3, (2,))))
-    assert judged([*steps, lie, later])[-1].verdict == "impossible"
-
-
 def test_without_an_affinity_the_smallest_group() -> None:
     """Under policy none nothing is stored; of equals the lowest node is taken."""
     begin = [*begun(policy="none"), *pod("a", 3)]
     assert judged([*begin, (1.0, given("a", 3, 0))])[0].verdict == "match"
     assert judged([*begin, (1.0, given("a", 3, 1))])[0].verdict == "impossible"
-
-
-def test_versions_that_let_groups_overlap() -> None:
-    """Until 1.31 the topology manager's affinity is taken though a node is used alone."""
-    for version, verdict in (("1.31.0", "match"), ("1.32.0", "impossible")):
-        steps = [*begun(version), *pod("a", 1), *pod("b", 2), (0.9, aligned("a", (1,))),
-                 (1.0, given("a", 1, 1)), (1.9, aligned("b", (0, 1))), (2.0, given("b", 2, 0, 1)),
-                 (9.0, state_file(("a", 1, (1,)), ("b", 2, (0, 1))))]  # fmt: skip
-        assert [found.verdict for found in judged(steps)] == ["match", verdict]
 
 
 @pytest.mark.parametrize(

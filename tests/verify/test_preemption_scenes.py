@@ -135,17 +135,6 @@ def test_whose_room_it_was() -> None:
     assert findings_of(found, "a")[-1].missing == ("the pod that room was made for",)
 
 
-def test_without_all_specs() -> None:
-    found = judge(
-        start(),
-        pods("300m", "400m"),
-        admitted("u", 9),
-        critical("500m"),
-        preempted("b", "x", 20.1, ("cpu", 200)),
-    )
-    assert findings_of(found, "b")[-1].missing == ("the spec of pod ns/u",)
-
-
 def test_when_the_log_begins_late() -> None:
     found = judge(
         start(whole=False),

@@ -45,11 +45,11 @@ def is_wrong(outcome: Outcome) -> bool:
     return isinstance(outcome, Contradiction) or outcome.is_wrong
 
 
+_LETTERS: dict[type[Outcome], str] = {Finding: "F", Contradiction: "C", Violation: "V"}
+"""Type of outcomes -> its letter in a block."""
 _DECODE: dict[str, Callable[[msgspec.Raw], Any]] = {
-    type_.__name__[0]: msgspec.json.Decoder(type_).decode
-    for type_ in (Finding, Contradiction, Violation)
+    letter: msgspec.json.Decoder(kind).decode for kind, letter in _LETTERS.items()
 }
-"""First letter of a type of outcomes -> what decodes one."""
 
 
 class _Block(msgspec.Struct):
@@ -339,7 +339,7 @@ class _Noting:
 
 
 def _packed(some: list[Outcome]) -> _Block:
-    order = "".join(type(outcome).__name__[0] for outcome in some)
+    order = "".join(_LETTERS[type(outcome)] for outcome in some)
     seqs = [outcome.seq for outcome in some if isinstance(outcome, Finding)]
     data = zstandard.ZstdCompressor(level=_LEVEL).compress(msgspec.json.encode((order, some)))
     return _Block(min(seqs, default=1), max(seqs, default=0), any(map(is_wrong, some)), data)

@@ -30,6 +30,9 @@ NEEDED = (
 
 PRESENT = f"""SELECT kind AS what FROM events WHERE node = $node
     UNION SELECT stage FROM pod_stages WHERE node = $node
+    UNION SELECT 'restart' FROM events
+        WHERE node = $node AND (kind = 'node.KubeletExited'
+            OR (kind = 'node.KubeletStarted' AND body ->> 'restart' = 'true'))
     UNION SELECT 'open' FROM pod_stages AS s
         WHERE node = $node AND passed_ts IS NULL AND {rows.BEFORE_START}
     UNION SELECT if(condition = 'Ready', 'Ready', 'pressure') FROM node_conditions
@@ -256,7 +259,7 @@ PROBLEMS: tuple[Problem, ...] = (
         "'kubelet' AS subject, pid, seq AS start_seq",
         lambda row: "kubelet restarted" + (f" (pid {row['pid']})" if row["pid"] else ""),
         target="node",
-        of="node.KubeletStarted",
+        of="restart",
     ),
     Problem(
         "log_lost", 1, "log with lines missing", "logs with lines missing",

@@ -152,9 +152,15 @@ class _Redaction:
         """The record that says what was done, after the node's last one."""
         body: Body = RecordsRedacted(records=records, key_check=self.pseudonyms.key_check)
         return msgspec.structs.replace(
-            last, seq=last.seq + 1, role=body.role, kind=body.kind, v=body.v, cause=None,
-            evidence=(), body=body,
-        )  # fmt: skip
+            last,
+            seq=last.seq + 1,
+            role=body.role,
+            kind=body.kind,
+            v=body.v,
+            cause=None,
+            evidence=(),
+            body=body,
+        )
 
     def _evidence(self, evidence: Evidence) -> Evidence:
         """Where it stands; when a snapshot was taken; what verification reads of its text."""

@@ -248,20 +248,20 @@ class _Run:
 
     def __init__(
         self,
-        of: Queryable,
+        queryable: Queryable,
         database: duckdb.DuckDBPyConnection,
         query: str,
         params: dict[str, object] | None,
     ) -> None:
-        self._of, self._database = of, database
+        self._queryable, self._database = queryable, database
         self._query, self._params = query, params
-        self._limit_s = self._left_s = of.timeout_s
+        self._limit_s = self._left_s = queryable.timeout_s
         self.cursor = self._open()
         self.run(lambda: self.cursor.execute(query, params))
 
     def _open(self) -> duckdb.DuckDBPyConnection:
         try:
-            cursor = self._of.cursor(self._database)
+            cursor = self._queryable.cursor(self._database)
         except duckdb.ConnectionException as error:
             raise _closed() from error
         cursor.execute("BEGIN TRANSACTION READ ONLY")
@@ -284,7 +284,7 @@ class _Run:
         answers: SimpleQueue[_T | BaseException] = SimpleQueue()
         thread = Thread(target=_answer, args=(work, answers), name="kubeledger-query", daemon=True)
         started = time.monotonic()
-        self._of.at_work.add(self)
+        self._queryable.at_work.add(self)
         try:
             require_room()
             thread.start()
@@ -299,9 +299,9 @@ class _Run:
             raise
         finally:
             self._left_s -= time.monotonic() - started
-            self._of.at_work.discard(self)
+            self._queryable.at_work.discard(self)
         if isinstance(answer, duckdb.Error):
-            raise self._of.refusal(answer) from answer
+            raise self._queryable.refusal(answer) from answer
         if isinstance(answer, MemoryError):
             raise _no_memory() from answer
         if isinstance(answer, BaseException):
@@ -337,7 +337,7 @@ class _Run:
         thread.join(_GRACE_S)
         if thread.is_alive():
             with _pruning:
-                _lingering.append((thread, (self.cursor, self._of.abandon())))
+                _lingering.append((thread, (self.cursor, self._queryable.abandon())))
 
 
 _abandoned: list[duckdb.DuckDBPyConnection] = []

@@ -7,7 +7,6 @@ over it, or, where columns are kept that need not be dug out of bodies, over ``s
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -293,7 +292,9 @@ def find_query(name: str, library: Mapping[str, ShippedQuery] | None = None) -> 
     """
     known = load_library() if library is None else library
     if name not in known:
-        near = difflib.get_close_matches(name, known)
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, known)
         meant = f"did you mean {' or '.join(near)}? " if near else ""
         raise BadQuestionError(
             f"there is no shipped query {name!r}", advice=f"{meant}--list shows all of them"

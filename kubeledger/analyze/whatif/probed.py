@@ -31,10 +31,17 @@ def _finding(
     recorded: Fields | None = None,
 ) -> Finding:
     return Finding(
-        seq=record.seq, ts_ns=record.ts_ns, kind=kind or record.kind, subject=subject, why=why,
-        verdict="unverifiable" if missing else "impossible", expected=expected,
-        recorded=recorded, missing=(missing,) if missing else (), rule=_RULE,
-    )  # fmt: skip
+        seq=record.seq,
+        ts_ns=record.ts_ns,
+        kind=kind or record.kind,
+        subject=subject,
+        why=why,
+        verdict="unverifiable" if missing else "impossible",
+        expected=expected,
+        recorded=recorded,
+        missing=(missing,) if missing else (),
+        rule=_RULE,
+    )
 
 
 def _of_recorded(

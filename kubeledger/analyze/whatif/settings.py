@@ -149,8 +149,9 @@ def _probe(match: re.Match[str], text: str) -> ProbeChange:
 def _names(key: str, place: str, least: int) -> list[str]:
     names = place.split("/")[1:]
     if not least <= len(names) <= least + 1 or not all(names):
-        raise BadQuestionError(f"{key!r} names no {'pod' if least == 1 else 'container'}",
-                               advice=_FORMS)  # fmt: skip
+        raise BadQuestionError(
+            f"{key!r} names no {'pod' if least == 1 else 'container'}", advice=_FORMS
+        )
     return names if len(names) > least else ["*", *names]
 
 

@@ -91,12 +91,13 @@ class Twin:
 
     def _sides(self, last: Result, run: int, limit: Thresholds) -> list[Side]:
         if run >= (limit[0] if last == FAILURE else limit[1]):
-            return [Side(last, last, run, held=False)] if self._type == "readiness" or (
-                self._type == "liveness" and last == SUCCESS
-            ) else [Side(last, last, 0, held=True)]  # fmt: skip
+            goes_on = self._type == "readiness" or (self._type == "liveness" and last == SUCCESS)
+            return [Side(last, last, run if goes_on else 0, held=not goes_on)]
         ends_here: dict[ProbeType, tuple[Result, ...]] = {
-            "liveness": (SUCCESS,), "readiness": (SUCCESS, FAILURE), "startup": (UNKNOWN,),
-        }  # fmt: skip
+            "liveness": (SUCCESS,),
+            "readiness": (SUCCESS, FAILURE),
+            "startup": (UNKNOWN,),
+        }
         return [Side(cached, last, run, held=False) for cached in ends_here[self._type]]
 
     def put(self, cached: Result) -> None:

@@ -175,8 +175,9 @@ class World:
 
     def others(self, subject: str = "") -> int | None:
         """Seq of the first change after which another pod diverges."""
-        return self._first(s for s, a in self._apart.items()
-                           if s != subject and (a.absent or a.besides))  # fmt: skip
+        return self._first(
+            s for s, a in self._apart.items() if s != subject and (a.absent or a.besides)
+        )
 
     def weighing(self) -> int | None:
         """The same of pods that count in the sums of the node's cgroups."""
@@ -187,9 +188,10 @@ class World:
     def holders(self, subject: str = "") -> int | None:
         """The same of pods that would hold other devices, CPUs or memory of their own."""
         return self._first(
-            s for s, a in self._apart.items()
+            s
+            for s, a in self._apart.items()
             if s != subject and (a.holds or self._pods.claims.get(s, True))
-        )  # fmt: skip
+        )
 
     def asks_for_none(self, subject: str) -> bool:
         """Whether a pod surely claims no device, CPU or memory of its own."""
@@ -343,8 +345,9 @@ def _rests_on_others(reason: str) -> bool:
 def _kept_out_by_memory(case: AdmissionCase) -> bool:
     """Shortage of memory keeps out BestEffort pods only."""
     facts = case.facts
-    qos = pod_qos(case.pod, status_wins=facts.qos_class_from_status,
-                  pod_level=facts.pod_level_resources)  # fmt: skip
+    qos = pod_qos(
+        case.pod, status_wins=facts.qos_class_from_status, pod_level=facts.pod_level_resources
+    )
     return qos == "BestEffort" and not is_critical_pod(case.pod)
 
 

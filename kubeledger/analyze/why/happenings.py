@@ -161,8 +161,9 @@ def _rejected(of: Alike) -> Words:
 
 
 def _not_given(of: Alike) -> Words:
-    by_manager = {"c": "CPUs", "m": "memory"}.get(of.body.kind[0], "devices")
-    return Words(f"was refused {getattr(of.body, 'resource', None) or by_manager}", of.why)
+    manager = of.body.kind.partition(".")[0]
+    what = {"cpumanager": "CPUs", "memorymanager": "memory"}.get(manager, "devices")
+    return Words(f"was refused {getattr(of.body, 'resource', None) or what}", of.why)
 
 
 def _killed(of: Alike) -> Words:

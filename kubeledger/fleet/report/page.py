@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,9 @@ _SHARED = ("text.js",)
 _SCRIPTS = ("fleet.js", "rows.js", "report.js")
 """In the order in which they use one another."""
 
+_SAID = ("id", "title", "doc", "per")
+"""With what a column begins."""
+_COUNTED = ("peers", "decisions", "match", "admissible", "inferred", "lines")
 _PLACE = {column.id: at for at, column in enumerate(COLUMNS)}
 
 
@@ -32,14 +36,11 @@ def fleet_page(facts: FleetFacts, links: Mapping[str, str]) -> str:
     Args:
         links: node -> URL of its own page, relative to this one.
     """
-    scripts = [
-        *map(static_text, _SHARED),
-        *(static_text(name, __package__ or "") for name in _SCRIPTS),
-    ]
+    own = partial(static_text, package=__package__ or "")
     return html_page(
-        static_text("report.html", __package__ or ""),
-        style=static_text("base.css") + static_text("report.css", __package__ or ""),
-        script=script_of(scripts),
+        own("report.html"),
+        style=static_text("base.css") + own("report.css"),
+        script=script_of([*map(static_text, _SHARED), *map(own, _SCRIPTS)]),
         fleet=embedded(payload_of(facts, links)),
     )
 
@@ -51,13 +52,7 @@ def payload_of(facts: FleetFacts, links: Mapping[str, str]) -> dict[str, Any]:
         "format": _FORMAT,
         "rule": {"pool": POOL_MIN, "score": SCORE_MIN, "excess": EXCESS_MIN},
         "columns": [
-            {
-                "id": column.id,
-                "title": column.title,
-                "doc": column.doc,
-                "per": column.per,
-                "problem": column.is_problem,
-            }
+            {**dict(zip(_SAID, column, strict=False)), "problem": column.is_problem}
             for column in COLUMNS
         ],
         "pools": (pools := _distinct(nodes, lambda node: [node.pool])),
@@ -68,12 +63,7 @@ def payload_of(facts: FleetFacts, links: Mapping[str, str]) -> dict[str, Any]:
             "versions": [[versions.index(each) for each in node.versions] for node in nodes],
             "first_s": [_seconds(node.first_ns) for node in nodes],
             "last_s": [_seconds(node.last_ns) for node in nodes],
-            "peers": [node.peers for node in nodes],
-            "decisions": [node.decisions for node in nodes],
-            "match": [node.match for node in nodes],
-            "admissible": [node.admissible for node in nodes],
-            "inferred": [node.inferred for node in nodes],
-            "lines": [node.lines for node in nodes],
+            **{name: [getattr(node, name) for node in nodes] for name in _COUNTED},
             "hours": [_hours(node) for node in nodes],
             "outstanding": [_outstanding(node) for node in nodes],
             "link": [links.get(node.node) for node in nodes],

@@ -120,7 +120,7 @@ class Assembler:
         self.queue = registers.queue if self.shares_queue else Holdback()
         self.parts: tuple[object, ...] = ()
         if not self.shares_queue:
-            registers.askers.append(self._own("waiting_since") or self.queue.waiting_since)
+            registers.waiting_since.append(self._own("waiting_since") or self.queue.waiting_since)
 
     # -- what an assembler may do besides --------------------------------------------------
 

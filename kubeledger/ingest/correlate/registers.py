@@ -371,7 +371,7 @@ class Registers:
     Attributes:
         queue: facts about pods, containers and probes, in one order.
         made: the assemblers, by class, each since it was needed first.
-        askers: what says the time of the oldest fact that one of them holds back.
+        waiting_since: asks each assembler for the time of the oldest fact that it holds back.
         removed_images: removals of images so far.
         actuated: pod UID -> what the runtime was last told, as the newest state file shows it.
         refused_state: the last state file that the CPU or the memory manager refused.
@@ -385,7 +385,7 @@ class Registers:
         self.containers = Containers()
         self.admissions = Admissions()
         self.made: dict[type, Any] = {}
-        self.askers: list[Callable[[], int | None]] = [self.queue.waiting_since]
+        self.waiting_since: list[Callable[[], int | None]] = [self.queue.waiting_since]
         self.removed_images: list[Fact] = []
         self.actuated: dict[str, PodResources] = {}
         self.refused_state: Fact | None = None

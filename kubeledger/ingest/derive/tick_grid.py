@@ -31,6 +31,9 @@ _ROUND_SLACK_NS = 150_000_000
 _SURE_STEPS = 3
 """Periods up to which a step on the grid is a lost line, whatever else the log holds."""
 
+_HOLE_NS = 25 * NS_PER_S
+"""A shorter time without lines is no hole to those who miss rounds of the eviction manager."""
+
 _HOLES = 3
 """So many times without any line are a log that is cut off again and again."""
 
@@ -147,19 +150,19 @@ class HousekeepingTicks:
         begins = self.begins
         step_ns, lines = line.ts_ns - last.ts_ns, line.line - last.line
         periods = round(step_ns / _TICK_NS)
+        is_quiet = self._density.are_few(lines, 2)
         begins.expected += 1
         if periods <= 1:
             self._density.add(lines)
         elif self._took_long or abs(step_ns - periods * _TICK_NS) > _TICK_SLACK_NS:
             begins.slow += 1
-        elif periods <= _SURE_STEPS:
+        elif (is_single := periods <= _SURE_STEPS) or is_quiet:
             begins.expected += periods - 1
-            begins.probable += periods - 1
-            begins.between(last, line)
-        elif self._density.are_few(lines, 2):
-            begins.expected += periods - 1
-            begins.holes += 1
-            begins.cut += periods - 1
+            begins.holes += not is_single
+            if is_single or step_ns < _HOLE_NS:
+                begins.probable += periods - 1
+            else:
+                begins.cut += periods - 1
             begins.between(last, line)
 
 

@@ -37,6 +37,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import NamedTuple
 
 import msgspec
@@ -147,31 +148,48 @@ class Table(NamedTuple):
 
 
 _NAME, _IGNORED, _MORE = "-", "ignored", " | "
+_VERSIONS = re.compile(r"(?P<since>\d+\.\d+)?(?P<open>-)?(?P<until>(?<=-)\d+\.\d+)?")
 
 
-def read_table(text: str) -> Table:
-    """A table as it is written."""
+def read_table(text: str, name: str = "table") -> Table:
+    """A table as it is written.
+
+    Args:
+        text: of the file.
+        name: of the file, for messages.
+
+    Raises:
+        ValueError: a line that is written in another way, with its file, its number and what to do.
+    """
     rows: list[Row] = []
     keys: dict[str, Keys] = {}
-    to: str | None = None
-    for line in text.splitlines():
+    to: str | None = ""
+    for number, line in enumerate(text.splitlines(), 1):
         if line == _IGNORED:
             to = None
             continue
         head, *more = line.split(_MORE)
-        source, _, words = head.lstrip().partition(" ")
+        source, _, words = head.lstrip(" ").partition(" ")
         if words[:1] == words[-1:] == '"':
             words = words[1:-1]
         if is_message := not line.startswith(" "):
             to = words
             if more and "=" not in more[0]:
                 keys[words] = Keys.of(more.pop(0))
-        if not (is_message and source == _NAME):
-            rows.append(_row(source, words, to, [part.partition("=") for part in more]))
+        try:
+            if to == "" or not words or line.startswith("   "):
+                raise ValueError(
+                    "write versions, a blank and a message, or, behind two blanks, versions or "
+                    "a file and other words for the message above"
+                )
+            if not (is_message and source == _NAME):
+                rows.append(_row(source, words, to, more))
+        except ValueError as wrong:
+            raise ValueError(f"{name}, line {number}: {line!r}: {wrong}") from None
     return Table(tuple(rows), keys)
 
 
-def _row(source: str, words: str, to: str | None, more: list[tuple[str, str, str]]) -> Row:
+def _row(source: str, words: str, to: str | None, more: list[str]) -> Row:
     place, _, versions = source.removesuffix("~").partition("@")
     files: tuple[str, ...] = ()
     pattern: str | None = None
@@ -186,20 +204,39 @@ def _row(source: str, words: str, to: str | None, more: list[tuple[str, str, str
         else:
             pattern = _regex(words)
         versions = versions or ("any" if to is None else "-1.20")
-    since, dash, until = ("", "", "") if versions == "any" else versions.partition("-")
+    if (span := _span(versions)) is None:
+        raise ValueError(
+            f"{source!r} is neither versions (1.21-, 1.21-1.24, 1.21, any, or - for none) nor a "
+            "file (a.go, a.go,b.go, a.go@1.21-)"
+        )
+    said = [part.partition("=") for part in more]
+    if more and (unsaid := [key for key, equals, _ in said if not equals]):
+        raise ValueError(
+            f"{unsaid[0]!r} is neither key=key of the line nor key:=value: what a line must have "
+            "stands behind the message alone, and once"
+        )
     return Row(
         words,
         to,
         files,
-        keys={key: value for key, _, value in more if not key.endswith(":")},
-        constants={key[:-1]: value for key, _, value in more if key.endswith(":")},
-        since=since or None,
-        until=(until if dash else since) or None,
+        keys={key: value for key, _, value in said if not key.endswith(":")},
+        constants={key[:-1]: value for key, _, value in said if key.endswith(":")},
+        since=span[0],
+        until=span[1],
         pattern=pattern,
         integers=frozenset(
             field["key"] for field in _FIELD.finditer(words) if field["kind"] == "int"
         ),
     )
+
+
+@cache
+def _span(versions: str) -> tuple[str | None, str | None] | None:
+    """The first and the last of versions as they are written; None if they are not."""
+    if versions == "any":
+        return None, None
+    match = _VERSIONS.fullmatch(versions)
+    return match and (match["since"], match["until"] if match["open"] else match["since"])
 
 
 def _regex(words: str) -> str:
@@ -209,8 +246,10 @@ def _regex(words: str) -> str:
         parts.append(re.escape(words[at : field.start()]))
         at = field.end()
         following = words[at : at + 1]
-        if field["kind"]:
-            value = _KINDS[field["kind"]]
+        if kind := field["kind"]:
+            if kind not in _KINDS:
+                raise ValueError(f"no kind {kind!r} of field: there are {', '.join(_KINDS)}")
+            value = _KINDS[kind]
         elif following:
             value = r"\S*" if following == " " else f"[^{re.escape(following)}]*"
         else:

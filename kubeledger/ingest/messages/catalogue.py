@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from itertools import chain
+from operator import attrgetter
 
 from kubeledger.ingest.klog.router import LineHandler, Needs, Router
 from kubeledger.ingest.klog.rows import Keys, Row, read_table
 from kubeledger.ingest.messages.noise import NOISE
 
 _TABLES = {
-    subsystem: read_table(
-        files("kubeledger.ingest.messages")
-        .joinpath("tables", f"{subsystem}.txt")
-        .read_text("utf-8")
-    )
-    for subsystem in (
-        *("cgroups", "containers", "cpus", "devices", "events", "evictions", "images", "memory"),
-        *("node", "node_state", "pods", "probes", "stages", "resizes", "topology"),
+    file.name.removesuffix(".txt"): read_table(file.read_text("utf-8"), f"tables/{file.name}")
+    for file in sorted(
+        files("kubeledger.ingest.messages").joinpath("tables").iterdir(), key=attrgetter("name")
     )
 }
 

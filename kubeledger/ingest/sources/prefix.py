@@ -40,6 +40,11 @@ _LEVEL = rb"(?:debug|info|notice|warn(?:ing)?|err(?:or)?|crit|alert|emerg) "
 _CLOCK = rb"\d\d:\d\d:\d\d"
 _ISO = rb"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?) "
 _SHORT = rb"(?:<\d{1,3}>)? ?(?P<time>[^\s:]{2,20} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?) " + _HOST
+_ALONE = (
+    rb"\[?(?P<time>(?:\d{4}([-/])\d\d\2\d\d[T ]|\d\d/[A-Z][a-z]{2}/\d{4}:)"
+    + _CLOCK
+    + rb"(?:[.,]\d+)?(?: ?(?:Z|[+-]\d\d:?\d\d))?)"
+)
 _DATED = regex(
     rb"(?:<\d{1,3}>)? ?(?P<time>"
     # journald short-full, and with dates of its verbose form: Mon 2026-11-21 02:52:41 CET
@@ -79,13 +84,13 @@ _PREFIXES = (
         rb"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d))"
         rb" (?:stdout|stderr) (?P<partial>[FP]) "
     ),
-    # kubectl logs --timestamps, docker logs -t
-    regex(rb"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)) "),
-    # viewers' tables, CI: 2018-05-20 15:34:05.000 | text, [2018-05-20 15:34:05] text, and alone
-    regex(
-        rb"\[?(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?Z?)"
-        rb"(?:(?: \||\]) | (?=[IWEF]\d{4} ))"
-    ),
+    # kubectl logs --timestamps, docker logs -t; with a comma as ISO 8601 writes it
+    regex(rb"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:\d\d)) "),
+    # viewers' tables, CI, web servers: 2018-05-20 15:34:05.000 | text, [2018-05-20 15:34:05] text,
+    # and alone: 2018-05-20 15:34:05,000 text, 2018/05/20 15:34:05 text
+    regex(_ALONE + rb"(?: \||\])? "),
+    # Python's loggers: 2018-05-20 15:34:05,000 - kubelet - INFO - text
+    regex(_ALONE + rb" (?:(?:-|kubelet|[A-Z]{4,8}:?) )+"),
     # grep -H, grep -n, cat -n, less -N: /var/log/syslog:120:text, 120:text,    120 text
     regex(rb"[^\s:|\[\]]*(?:/|\.log|\.txt)[^\s:|\[\]]*:(?:\d{1,9}:)?(?=\S)"),
     regex(rb" *\d{1,9}(?:[:\t]| +(?:\| ?)?)"),

@@ -21,12 +21,16 @@ _GO = regex(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4}")
 _DATE_OUTPUT = regex(rb"([A-Z][a-z]{2}) +(\d+) (\d\d:\d\d:\d\d)(?: [AP]M)? (?:UTC|GMT) (\d{4})")
 _CARRIERS = (
     regex(
-        r"(?:\S+ )?(?P<date>\d{4}-\d\d-\d\d)[T ](?P<clock>\d\d:\d\d:\d\d)(?:[.,](?P<fraction>\d+))?"
-        r" ?(?P<zone>Z|[+-]\d\d(?::?\d\d)?|[A-Z]\w+)?\Z"
+        r"(?:\S+ )?(?P<date>\d{4}([-/])\d\d\2\d\d)[T ](?P<clock>\d\d:\d\d:\d\d)"
+        r"(?:[.,](?P<fraction>\d+))? ?(?P<zone>Z|[+-]\d\d(?::?\d\d)?|[A-Z]\w+)?\Z"
     ),
     regex(
         r"(?P<year>\d{4}) (?P<month>\w{3}) +(?P<day>\d+) (?P<clock>\d\d:\d\d:\d\d)"
         r"(?:\.(?P<fraction>\d+))?(?: (?P<zone>[A-Z]{3,5}|[+-]\d\d(?::?\d\d)?))?\Z"
+    ),
+    regex(
+        r"(?P<day>\d\d)/(?P<month>\w{3})/(?P<year>\d{4}):(?P<clock>\d\d:\d\d:\d\d)"
+        r"(?:[.,](?P<fraction>\d+))?(?: ?(?P<zone>Z|[+-]\d\d(?::?\d\d)?))?\Z"
     ),
     regex(
         r"\w{3},? (?P<month>\w{3}) +(?P<day>\d+) (?P<clock>\d\d:\d\d:\d\d)"
@@ -151,6 +155,7 @@ def _carrier_time(stamp: bytes) -> CarrierTime | None:
             return CarrierTime(int(found["unix"]) * NS_PER_S + fraction_ns, True)
         minutes = _minutes(found.get("zone") or "")
         date = found.get("date") or _date(found["year"], found["month"], found["day"])
+        date = date.replace("/", "-")
         with suppress(ValueError):
             ts_ns = api_time(f"{date}T{found['clock']}Z") or 0
             return CarrierTime(

@@ -26,6 +26,19 @@ NODES_MAX = 16
 """More NUMA nodes are refused: the kubelet would look at 2**n sets of them and hang."""
 
 
+Op = Literal[
+    "allocate",
+    "allocatePod",
+    "hints",
+    "podHints",
+    "addContainer",
+    "removeContainer",
+    "removeStaleState",
+    "restart",
+]
+"""What both managers are called for; the CPU manager reconciles as well."""
+
+
 class StepCase(Strict, frozen=True, kw_only=True):
     """A call, with what it needs; ``active_pods`` and ``sources_ready`` hold from then on.
 
@@ -35,17 +48,7 @@ class StepCase(Strict, frozen=True, kw_only=True):
             overwritten before (None: it is gone), and the runtime lists these.
     """
 
-    op: Literal[
-        "allocate",
-        "allocatePod",
-        "hints",
-        "podHints",
-        "addContainer",
-        "removeContainer",
-        "removeStaleState",
-        "reconcile",
-        "restart",
-    ]
+    op: Literal[Op, "reconcile"]
     pod: str = ""
     container: str = ""
     container_id: str = msgspec.field(name="containerID", default="")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from kubeledger.kubelet.cases.fields import check_amounts, check_uint64, node_set, walked
 from kubeledger.kubelet.cases.hints import Hint
-from kubeledger.kubelet.cases.managers import NODES_MAX, ManagerCase, ManagerWalk, StepCase
+from kubeledger.kubelet.cases.managers import NODES_MAX, ManagerCase, ManagerWalk, Op, StepCase
 from kubeledger.kubelet.kube.containermanager import ContainerRef
 from kubeledger.kubelet.kube.resources import ResourceList
 from kubeledger.kubelet.memorymanager.checkpoint import restore_state
@@ -112,16 +112,7 @@ def settings_of(
 class MemoryStep(StepCase, frozen=True, kw_only=True):
     """A step; what a restart is given is new from then on."""
 
-    op: Literal[
-        "allocate",
-        "allocatePod",
-        "hints",
-        "podHints",
-        "addContainer",
-        "removeContainer",
-        "removeStaleState",
-        "restart",
-    ]
+    op: Op
     nodes: tuple[NUMANode, ...] | None = None
     node_allocatable_reservation: ResourceList | None = None
     reserved_memory: tuple[MemoryReservation, ...] | None = None

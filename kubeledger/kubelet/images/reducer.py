@@ -175,8 +175,13 @@ def _garbage_collected(state: ImagesState, ts_ns: int, body: GarbageCollected) -
     run.outcome = body.outcome
     run.error = body.error
     run.images_removed = max(run.images_removed, body.images_removed)
-    for name in ("usage_percent", "high_threshold_percent", "low_threshold_percent",
-                 "bytes_to_free", "bytes_freed"):  # fmt: skip
+    for name in (
+        "usage_percent",
+        "high_threshold_percent",
+        "low_threshold_percent",
+        "bytes_to_free",
+        "bytes_freed",
+    ):
         value = getattr(body, name)
         if value is not None:
             setattr(run, name, value)

@@ -93,8 +93,9 @@ def shutdown_groups(
     given = settings.get("shutdownGracePeriodByPodPriority")
     if given and facts.shutdown_by_priority:
         names = ("priority", "shutdownGracePeriodSeconds")
-        return tuple(sorted(ShutdownGroup(*(int(each.get(n) or 0) for n in names))
-                            for each in given))  # fmt: skip
+        return tuple(
+            sorted(ShutdownGroup(*(int(each.get(n) or 0) for n in names)) for each in given)
+        )
     whole_ns = parse_go_duration(settings.get("shutdownGracePeriod") or "0s")
     critical_ns = parse_go_duration(settings.get("shutdownGracePeriodCriticalPods") or "0s")
     if whole_ns == 0 or not 0 <= critical_ns <= whole_ns:

@@ -81,7 +81,7 @@ def _find(
     path: Path, flaw: str, node: str | None = None, seq: int | None = None, advice: str = _REBUILD
 ) -> Finding:
     file = str(path).encode(errors="backslashreplace").decode()  # names may be no text
-    return Finding(node=node, file=file, offset=None, seq=seq, problem=f"{flaw}; {advice}")
+    return Finding(node, file, None, seq, f"{flaw}; {advice}")
 
 
 def _still_named(root: Path, index: Index, finding: Finding) -> bool:

@@ -8,22 +8,11 @@ import msgspec
 
 from kubeledger.model.record import Decision, Observation
 
-__all__ = [
-    "CgroupObserved",
-    "CgroupRemoved",
-    "CgroupUpdated",
-    "PodsStateRead",
-    "QOSCgroupsUpdated",
-    "QOSClass",
-    "QOSReserveComputed",
-]
-
-
 QOSClass = Literal["Guaranteed", "Burstable", "BestEffort"]
 """The classes of pods by what their containers ask for."""
 
 
-class CgroupObserved(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CgroupObserved(Observation, frozen=True, kw_only=True):
     """Files of a cgroup that no decision about it sets were found changed.
 
     The kernel counts in them, or they are CPU sets, which follow from what the CPU and the
@@ -42,7 +31,7 @@ class CgroupObserved(Observation, frozen=True, kw_only=True, forbid_unknown_fiel
     other: dict[str, str] = {}
 
 
-class CgroupUpdated(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CgroupUpdated(Decision, frozen=True, kw_only=True):
     """A cgroup appeared, or what was written to it changed, between two snapshots of its files.
 
     All values are those after the change, so one record holds the cgroup whole. A file
@@ -84,7 +73,7 @@ class CgroupUpdated(Decision, frozen=True, kw_only=True, forbid_unknown_fields=T
     changed: tuple[str, ...]
 
 
-class CgroupRemoved(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CgroupRemoved(Decision, frozen=True, kw_only=True):
     """A cgroup of the previous snapshot is gone."""
 
     kind: ClassVar[str] = "cgroups.CgroupRemoved"
@@ -92,7 +81,7 @@ class CgroupRemoved(Decision, frozen=True, kw_only=True, forbid_unknown_fields=T
     pod_uid: str | None
 
 
-class QOSCgroupsUpdated(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class QOSCgroupsUpdated(Decision, frozen=True, kw_only=True):
     """The kubelet wrote the QoS level cgroups (its log line holds no values).
 
     Attributes:
@@ -103,7 +92,7 @@ class QOSCgroupsUpdated(Decision, frozen=True, kw_only=True, forbid_unknown_fiel
     failed: bool = False
 
 
-class QOSReserveComputed(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class QOSReserveComputed(Observation, frozen=True, kw_only=True):
     """What a class requests, as the QoS reserve computation logged it.
 
     Attributes:
@@ -138,7 +127,7 @@ class PodResources(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     pod_level: ResourceAmounts | None = None
 
 
-class PodsStateRead(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PodsStateRead(Observation, frozen=True, kw_only=True):
     """``allocated_pods_state`` or ``actuated_pods_state`` as it was, recorded when it changed.
 
     Attributes:

@@ -11,37 +11,17 @@ from typing import ClassVar, Literal
 import msgspec
 
 from kubeledger.model.bodies.resourcemanagers import MemoryBlock
-from kubeledger.model.record import Decision, Observation
-
-__all__ = [
-    "NO_HINTS",
-    "AllocatableResourcesListed",
-    "AllocationFailed",
-    "AllocationRequested",
-    "CheckpointEntry",
-    "CheckpointRead",
-    "ClaimPrepared",
-    "ClaimReleased",
-    "ContainerResources",
-    "DevicesAllocated",
-    "DevicesReleased",
-    "DevicesReported",
-    "DraManagerStateRead",
-    "EndpointStopped",
-    "ListedDevices",
-    "PluginRegistered",
-    "PodResourcesListed",
-]
+from kubeledger.model.record import Decision, Observation, OfSomePod
 
 
-class PluginRegistered(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PluginRegistered(Observation, frozen=True, kw_only=True):
     """A device plugin registered for a resource."""
 
     kind: ClassVar[str] = "devicemanager.PluginRegistered"
     resource: str
 
 
-class DevicesReported(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DevicesReported(Observation, frozen=True, kw_only=True):
     """A plugin sent its device list, as far as the source shows it.
 
     Attributes:
@@ -57,7 +37,7 @@ class DevicesReported(Observation, frozen=True, kw_only=True, forbid_unknown_fie
     device_ids: tuple[str, ...] | None = None
 
 
-class EndpointStopped(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class EndpointStopped(Observation, frozen=True, kw_only=True):
     """A plugin's endpoint went away; its devices count as unhealthy."""
 
     kind: ClassVar[str] = "devicemanager.EndpointStopped"
@@ -65,7 +45,7 @@ class EndpointStopped(Observation, frozen=True, kw_only=True, forbid_unknown_fie
     error: str | None = None
 
 
-class AllocationRequested(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AllocationRequested(OfSomePod, Observation, frozen=True, kw_only=True):
     """A container asks for devices.
 
     Attributes:
@@ -74,15 +54,12 @@ class AllocationRequested(Observation, frozen=True, kw_only=True, forbid_unknown
     """
 
     kind: ClassVar[str] = "devicemanager.AllocationRequested"
-    namespace: str | None
-    pod: str | None
-    pod_uid: str | None
     container: str
     resource: str
     needed: int
 
 
-class DevicesAllocated(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DevicesAllocated(OfSomePod, Decision, frozen=True, kw_only=True):
     """A container got devices of one resource.
 
     Attributes:
@@ -95,9 +72,6 @@ class DevicesAllocated(Decision, frozen=True, kw_only=True, forbid_unknown_field
     """
 
     kind: ClassVar[str] = "devicemanager.DevicesAllocated"
-    namespace: str | None
-    pod: str | None
-    pod_uid: str | None
     container: str
     resource: str
     device_ids: tuple[str, ...]
@@ -109,7 +83,7 @@ NO_HINTS = "Unable to generate topology hints: requested number of devices unava
 """Error of a refusal that topology hints showed first."""
 
 
-class AllocationFailed(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AllocationFailed(OfSomePod, Decision, frozen=True, kw_only=True):
     """The device manager refused a container.
 
     Attributes:
@@ -123,9 +97,6 @@ class AllocationFailed(Decision, frozen=True, kw_only=True, forbid_unknown_field
     """
 
     kind: ClassVar[str] = "devicemanager.AllocationFailed"
-    namespace: str | None
-    pod: str | None
-    pod_uid: str | None
     container: str | None
     resource: str | None
     requested: int | None = None
@@ -136,7 +107,7 @@ class AllocationFailed(Decision, frozen=True, kw_only=True, forbid_unknown_field
     told_by: Literal["log", "event", "status"] = "log"
 
 
-class DevicesReleased(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DevicesReleased(Decision, frozen=True, kw_only=True):
     """Devices of a gone pod were given back (UpdateAllocatedDevices, or absent in a checkpoint).
 
     Attributes:
@@ -166,7 +137,7 @@ class CheckpointEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     alloc_response_b64: str = ""
 
 
-class CheckpointRead(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CheckpointRead(Observation, frozen=True, kw_only=True):
     """``kubelet_internal_checkpoint`` as it was on disk, recorded when it changed.
 
     Attributes:
@@ -216,7 +187,7 @@ class HeldClaim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     drivers: dict[str, tuple[ClaimDevice, ...]] = {}
 
 
-class ClaimPrepared(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ClaimPrepared(Decision, frozen=True, kw_only=True):
     """A claim is prepared for a pod, by all drivers that it needs.
 
     Attributes:
@@ -235,7 +206,7 @@ class ClaimPrepared(Decision, frozen=True, kw_only=True, forbid_unknown_fields=T
     told_by: Literal["log", "state_file"] = "log"
 
 
-class ClaimReleased(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ClaimReleased(Decision, frozen=True, kw_only=True):
     """A pod no longer holds a claim.
 
     Attributes:
@@ -253,7 +224,7 @@ class ClaimReleased(Decision, frozen=True, kw_only=True, forbid_unknown_fields=T
     inferred: bool = False
 
 
-class DraManagerStateRead(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DraManagerStateRead(Observation, frozen=True, kw_only=True):
     """``dra_manager_state`` as it was on disk, recorded when it changed.
 
     Attributes:
@@ -309,7 +280,7 @@ class ContainerResources(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     claims: dict[str, tuple[str, ...]] = {}
 
 
-class PodResourcesListed(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PodResourcesListed(Observation, frozen=True, kw_only=True):
     """The answer to ``List``, recorded when it changed.
 
     Attributes:
@@ -321,9 +292,7 @@ class PodResourcesListed(Observation, frozen=True, kw_only=True, forbid_unknown_
     containers: tuple[ContainerResources, ...]
 
 
-class AllocatableResourcesListed(
-    Observation, frozen=True, kw_only=True, forbid_unknown_fields=True
-):
+class AllocatableResourcesListed(Observation, frozen=True, kw_only=True):
     """The answer to ``GetAllocatableResources``, recorded when it changed.
 
     Attributes:

@@ -11,28 +11,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from kubeledger.model.record import Decision, Observation
-
-__all__ = [
-    "REASON_OF_LEVEL",
-    "ContainerUsage",
-    "InsufficientResource",
-    "NodeCondition",
-    "NodeConditionsChanged",
-    "OutOfMemory",
-    "PodPreempted",
-    "PodSpared",
-    "PodUsage",
-    "PodUsageObserved",
-    "PreemptionFailed",
-    "ProcessKilled",
-    "RankedPod",
-    "Reason",
-    "ReclaimAttempted",
-    "Task",
-    "VolumeUsage",
-]
-
+from kubeledger.model.record import Decision, Observation, OfPod, OfSomePod
 
 NodeCondition = Literal["DiskPressure", "MemoryPressure", "PIDPressure"]
 
@@ -89,14 +68,14 @@ class PodUsage(
     volumes: tuple[VolumeUsage, ...] = ()
 
 
-class PodUsageObserved(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PodUsageObserved(Observation, frozen=True, kw_only=True):
     """What every pod used, as one reading of ``/stats/summary`` gave it, in its order."""
 
     kind: ClassVar[str] = "eviction.PodUsageObserved"
     pods: tuple[PodUsage, ...]
 
 
-class NodeConditionsChanged(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NodeConditionsChanged(Decision, frozen=True, kw_only=True):
     """The pressure conditions that the node reports are others than before.
 
     Attributes:
@@ -118,7 +97,7 @@ class RankedPod(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     pod_uid: str | None
 
 
-class ReclaimAttempted(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ReclaimAttempted(Decision, frozen=True, kw_only=True):
     """A threshold was met, so the node's resources are reclaimed: unused ones, then pods.
 
     Attributes:
@@ -144,13 +123,10 @@ class ReclaimAttempted(Decision, frozen=True, kw_only=True, forbid_unknown_field
     outcome: Literal["node_level", "evicting", "nothing"] | None = None
 
 
-class PodSpared(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PodSpared(OfPod, Decision, frozen=True, kw_only=True):
     """It was a pod's turn, and it was left alone because it is critical."""
 
     kind: ClassVar[str] = "eviction.PodSpared"
-    namespace: str
-    pod: str
-    pod_uid: str | None
 
 
 # Decisions of the critical pod admission failure handler (pkg/kubelet/preemption).
@@ -168,7 +144,7 @@ class InsufficientResource(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
     quantity: int
 
 
-class PodPreempted(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PodPreempted(Decision, frozen=True, kw_only=True):
     """One victim of one preemption, in the order they are killed.
 
     Attributes:
@@ -192,7 +168,7 @@ class PodPreempted(Decision, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     cut: bool = False
 
 
-class PreemptionFailed(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PreemptionFailed(Decision, frozen=True, kw_only=True):
     """A critical pod did not fit and no set of victims would have helped.
 
     Attributes:
@@ -241,7 +217,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     oom_score_adj: int
 
 
-class OutOfMemory(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class OutOfMemory(OfSomePod, Observation, frozen=True, kw_only=True):
     """The kernel ran out of memory, as its report shows it.
 
     Attributes:
@@ -261,9 +237,6 @@ class OutOfMemory(Observation, frozen=True, kw_only=True, forbid_unknown_fields=
     """
 
     kind: ClassVar[str] = "oom.OutOfMemory"
-    namespace: str | None
-    pod: str | None
-    pod_uid: str | None
     container: str | None
     cgroup: str | None
     constraint: Literal["memcg", "none", "cpuset", "memory_policy"] | None
@@ -277,7 +250,7 @@ class OutOfMemory(Observation, frozen=True, kw_only=True, forbid_unknown_fields=
     tasks: tuple[Task, ...] | None
 
 
-class ProcessKilled(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ProcessKilled(OfSomePod, Decision, frozen=True, kw_only=True):
     """The kernel killed a process to get memory back.
 
     Where a container's status is all that shows it (``OOMKilled``), its time is that of
@@ -302,9 +275,6 @@ class ProcessKilled(Decision, frozen=True, kw_only=True, forbid_unknown_fields=T
     """
 
     kind: ClassVar[str] = "oom.ProcessKilled"
-    namespace: str | None
-    pod: str | None
-    pod_uid: str | None
     container: str | None
     container_id: str | None
     cgroup: str | None = None

@@ -6,22 +6,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from kubeledger.model.record import Decision, Observation
-
-__all__ = [
-    "EvictionSignalObserved",
-    "GarbageCollected",
-    "GarbageCollectionStarted",
-    "ImageDeleted",
-    "ImageFsObserved",
-    "ImagesDetected",
-    "ListedImage",
-    "PullDecided",
-    "PullEnded",
-    "PullOutcome",
-    "PullRecordRead",
-    "PullUsers",
-]
+from kubeledger.model.record import Decision, Observation, OfPod
 
 
 class ListedImage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -43,14 +28,14 @@ class ListedImage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     last_used_ts_ns: int | None = None
 
 
-class ImagesDetected(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ImagesDetected(Observation, frozen=True, kw_only=True):
     """One detect pass: the images that the runtime listed, in its order."""
 
     kind: ClassVar[str] = "images.ImagesDetected"
     images: tuple[ListedImage, ...]
 
 
-class ImageFsObserved(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ImageFsObserved(Observation, frozen=True, kw_only=True):
     """Size of the image filesystem (``/stats/summary``), recorded when it changed.
 
     Attributes:
@@ -64,7 +49,7 @@ class ImageFsObserved(Observation, frozen=True, kw_only=True, forbid_unknown_fie
     source: str = "stats-summary"
 
 
-class EvictionSignalObserved(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class EvictionSignalObserved(Observation, frozen=True, kw_only=True):
     """An eviction signal as the eviction manager read it.
 
     Attributes:
@@ -78,7 +63,7 @@ class EvictionSignalObserved(Observation, frozen=True, kw_only=True, forbid_unkn
     capacity: int
 
 
-class GarbageCollectionStarted(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class GarbageCollectionStarted(Decision, frozen=True, kw_only=True):
     """The image filesystem is over the high threshold: a space pass begins.
 
     Attributes:
@@ -93,7 +78,7 @@ class GarbageCollectionStarted(Decision, frozen=True, kw_only=True, forbid_unkno
     bytes_to_free: int
 
 
-class ImageDeleted(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ImageDeleted(Decision, frozen=True, kw_only=True):
     """The image manager removed an image; ``cause`` is the run's start where there is one.
 
     Attributes:
@@ -111,7 +96,7 @@ class ImageDeleted(Decision, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     signals: tuple[str, ...] = ()
 
 
-class GarbageCollected(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class GarbageCollected(Decision, frozen=True, kw_only=True):
     """The end of one image GC run; ``cause`` is its ``GarbageCollectionStarted``, if any.
 
     Attributes:
@@ -137,7 +122,7 @@ class GarbageCollected(Decision, frozen=True, kw_only=True, forbid_unknown_field
 PullOutcome = Literal["pulled", "failed", "refused"]
 
 
-class PullDecided(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PullDecided(OfPod, Decision, frozen=True, kw_only=True):
     """Whether the image of a container is pulled (``EnsureImageExists``).
 
     That an image is there, and so is not pulled, is a decision where the kubelet verifies that
@@ -154,16 +139,13 @@ class PullDecided(Decision, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """
 
     kind: ClassVar[str] = "imagepull.PullDecided"
-    namespace: str
-    pod: str
-    pod_uid: str | None
     container: str | None
     image: str | None
     decision: Literal["pull", "back_off", "present", "never"]
     after_ts_ns: int | None = None
 
 
-class PullEnded(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PullEnded(OfPod, Decision, frozen=True, kw_only=True):
     """How a pull ended: whether it had its turn, when, and what came of it.
 
     Attributes:
@@ -177,9 +159,6 @@ class PullEnded(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """
 
     kind: ClassVar[str] = "imagepull.PullEnded"
-    namespace: str
-    pod: str
-    pod_uid: str | None
     container: str | None
     image: str | None
     outcome: PullOutcome
@@ -204,7 +183,7 @@ class PullUsers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     service_accounts: tuple[str, ...] = ()
 
 
-class PullRecordRead(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PullRecordRead(Observation, frozen=True, kw_only=True):
     """A file of ``image_manager/`` as it was on disk, recorded when it changed.
 
     Attributes:

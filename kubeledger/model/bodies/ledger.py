@@ -13,23 +13,6 @@ import msgspec
 
 from kubeledger.model.record import Observation
 
-__all__ = [
-    "KUBELET_LOG",
-    "EarlierDrop",
-    "FindingReported",
-    "GapObserved",
-    "ImportCompleted",
-    "ImportStarted",
-    "LinesNotUnderstood",
-    "RecordsDropped",
-    "RecordsLost",
-    "RecordsRedacted",
-    "RecordsSuperseded",
-    "SeqSpan",
-    "Source",
-    "SourceAccount",
-]
-
 
 class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One file of a bundle.
@@ -46,7 +29,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     digest: str
 
 
-class ImportStarted(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ImportStarted(Observation, frozen=True, kw_only=True):
     """An import begins. Records up to the matching ``ImportCompleted`` are its own.
 
     Attributes:
@@ -80,7 +63,7 @@ class SourceAccount(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     records: dict[str, int] = {}
 
 
-class ImportCompleted(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ImportCompleted(Observation, frozen=True, kw_only=True):
     """All of an import is in the ledger."""
 
     kind: ClassVar[str] = "ledger.ImportCompleted"
@@ -88,7 +71,7 @@ class ImportCompleted(Observation, frozen=True, kw_only=True, forbid_unknown_fie
     accounts: tuple[SourceAccount, ...]
 
 
-class LinesNotUnderstood(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LinesNotUnderstood(Observation, frozen=True, kw_only=True):
     """Lines of one source with one shape that no importer knows; the first is the evidence.
 
     Attributes:
@@ -105,7 +88,7 @@ class LinesNotUnderstood(Observation, frozen=True, kw_only=True, forbid_unknown_
     lines: tuple[int, ...]
 
 
-class FindingReported(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class FindingReported(Observation, frozen=True, kw_only=True):
     """Something about a source that a reader of the ledger must know.
 
     Attributes:
@@ -129,7 +112,7 @@ KUBELET_LOG = "kubelet.log"
 """``stream`` of gaps in the kubelet's log, wherever its lines come from."""
 
 
-class GapObserved(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class GapObserved(Observation, frozen=True, kw_only=True):
     """The recorder could not observe a source for a time; its record stands where that was noticed.
 
     Attributes:
@@ -147,7 +130,7 @@ class GapObserved(Observation, frozen=True, kw_only=True, forbid_unknown_fields=
     until_ts_ns: int | None
 
 
-class RecordsRedacted(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RecordsRedacted(Observation, frozen=True, kw_only=True):
     """The records before this one are not the original ones: names in them are pseudonyms.
 
     Attributes:
@@ -167,7 +150,7 @@ class SeqSpan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     last_seq: int
 
 
-class RecordsSuperseded(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RecordsSuperseded(Observation, frozen=True, kw_only=True):
     """Records of earlier imports hold no more: an import that knew more replaced them.
 
     An import reads what the ledger kept of the node's sources again, together with what is new.
@@ -204,7 +187,7 @@ class EarlierDrop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     drops: int = 1
 
 
-class RecordsDropped(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RecordsDropped(Observation, frozen=True, kw_only=True):
     """The node's first records were dropped; its ledger begins after them.
 
     Attributes:
@@ -243,7 +226,7 @@ class RecordsDropped(Observation, frozen=True, kw_only=True, forbid_unknown_fiel
     earlier: tuple[EarlierDrop, ...] = ()
 
 
-class RecordsLost(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RecordsLost(Observation, frozen=True, kw_only=True):
     """Records had been acknowledged, and when the ledger was opened they were not there.
 
     It stands where the first of them stood; their numbers are given out again.

@@ -10,28 +10,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from kubeledger.model.record import Decision, Observation
-
-__all__ = [
-    "ContainerDied",
-    "ContainerKilled",
-    "ContainerRestarted",
-    "ContainerStarted",
-    "KubernetesEvent",
-    "PodAdmitted",
-    "PodConfigChanged",
-    "PodEvicted",
-    "PodListed",
-    "PodRejected",
-    "PodResized",
-    "PodStarted",
-    "PodTerminated",
-    "PodTerminating",
-    "RestartBackedOff",
-]
+from kubeledger.model.record import Decision, Observation, OfPod
 
 
-class PodListed(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PodListed(OfPod, Observation, frozen=True, kw_only=True):
     """A pod as a pod list or manifest showed it; recorded when it changed since the last list.
 
     Attributes:
@@ -46,9 +28,6 @@ class PodListed(Observation, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     kind: ClassVar[str] = "lifecycle.PodListed"
     v: ClassVar[int] = 2
-    namespace: str
-    pod: str
-    pod_uid: str | None
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     created_ts_ns: int | None = None
@@ -59,7 +38,7 @@ class PodListed(Observation, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     gone: bool = False
 
 
-class PodConfigChanged(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PodConfigChanged(OfPod, Observation, frozen=True, kw_only=True):
     """The sync loop got a pod from a config source (``SyncLoop ADD`` and its kin).
 
     Attributes:
@@ -68,14 +47,11 @@ class PodConfigChanged(Observation, frozen=True, kw_only=True, forbid_unknown_fi
     """
 
     kind: ClassVar[str] = "lifecycle.PodConfigChanged"
-    namespace: str
-    pod: str
-    pod_uid: str | None
     operation: Literal["ADD", "UPDATE", "DELETE", "REMOVE", "RECONCILE"]
     source: str | None
 
 
-class ContainerStarted(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ContainerStarted(OfPod, Observation, frozen=True, kw_only=True):
     """A container runs, as the PLEG or a start event reported.
 
     Attributes:
@@ -85,15 +61,12 @@ class ContainerStarted(Observation, frozen=True, kw_only=True, forbid_unknown_fi
     """
 
     kind: ClassVar[str] = "lifecycle.ContainerStarted"
-    namespace: str
-    pod: str
-    pod_uid: str | None
     container: str | None
     container_id: str
     sandbox: bool | None = None
 
 
-class ContainerDied(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ContainerDied(OfPod, Observation, frozen=True, kw_only=True):
     """A container no longer runs, as the PLEG reported.
 
     Attributes:
@@ -101,16 +74,13 @@ class ContainerDied(Observation, frozen=True, kw_only=True, forbid_unknown_field
     """
 
     kind: ClassVar[str] = "lifecycle.ContainerDied"
-    namespace: str
-    pod: str
-    pod_uid: str | None
     container: str | None
     container_id: str
     sandbox: bool | None = None
     exit_code: int | None = None
 
 
-class KubernetesEvent(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class KubernetesEvent(Observation, frozen=True, kw_only=True):
     """A Kubernetes API event that the kubelet sent (pkg/kubelet/events calls it a reason).
 
     Attributes:
@@ -137,7 +107,7 @@ class KubernetesEvent(Observation, frozen=True, kw_only=True, forbid_unknown_fie
     api_count: int | None = None
 
 
-class PodAdmitted(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PodAdmitted(OfPod, Decision, frozen=True, kw_only=True):
     """The kubelet admitted the pod; once per admission (a kubelet restart admits again).
 
     Attributes:
@@ -145,13 +115,10 @@ class PodAdmitted(Decision, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """
 
     kind: ClassVar[str] = "lifecycle.PodAdmitted"
-    namespace: str
-    pod: str
-    pod_uid: str | None
     inferred: bool = True
 
 
-class PodRejected(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PodRejected(OfPod, Decision, frozen=True, kw_only=True):
     """The kubelet refused the pod.
 
     Attributes:
@@ -161,14 +128,11 @@ class PodRejected(Decision, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """
 
     kind: ClassVar[str] = "lifecycle.PodRejected"
-    namespace: str
-    pod: str
-    pod_uid: str | None
     reason: str
     message: str
 
 
-class PodStarted(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PodStarted(OfPod, Observation, frozen=True, kw_only=True):
     """All containers of a pod run, as the kubelet says that measures how long that took.
 
     It is recorded where no line names a container of the pod that starts.
@@ -183,9 +147,6 @@ class PodStarted(Observation, frozen=True, kw_only=True, forbid_unknown_fields=T
     """
 
     kind: ClassVar[str] = "lifecycle.PodStarted"
-    namespace: str
-    pod: str
-    pod_uid: str | None
     created_ts_ns: int | None = None
     running_ts_ns: int | None = None
     pull_started_ts_ns: int | None = None
@@ -194,7 +155,7 @@ class PodStarted(Observation, frozen=True, kw_only=True, forbid_unknown_fields=T
     own_ns: int | None = None
 
 
-class PodTerminating(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PodTerminating(OfPod, Observation, frozen=True, kw_only=True):
     """The kubelet began to stop a pod as a whole (pod workers, since 1.22).
 
     Attributes:
@@ -206,23 +167,17 @@ class PodTerminating(Observation, frozen=True, kw_only=True, forbid_unknown_fiel
     """
 
     kind: ClassVar[str] = "lifecycle.PodTerminating"
-    namespace: str
-    pod: str
-    pod_uid: str | None
     reason: Literal["deleted", "removed", "orphaned", "ended", "killed", "shutdown"]
     grace_period_s: int | None
 
 
-class PodTerminated(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PodTerminated(OfPod, Observation, frozen=True, kw_only=True):
     """All containers of the pod are down for good and the kubelet let it go."""
 
     kind: ClassVar[str] = "lifecycle.PodTerminated"
-    namespace: str
-    pod: str
-    pod_uid: str | None
 
 
-class PodResized(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PodResized(OfPod, Decision, frozen=True, kw_only=True):
     """What became of a resize of a running pod; recorded when it changed.
 
     Attributes:
@@ -233,16 +188,13 @@ class PodResized(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True
     """
 
     kind: ClassVar[str] = "lifecycle.PodResized"
-    namespace: str
-    pod: str
-    pod_uid: str | None
     outcome: Literal["allocated", "deferred", "infeasible", "actuated"]
     reason: str | None = None
     message: str | None = None
     resources: dict[str, Any] | None = None
 
 
-class PodEvicted(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PodEvicted(OfPod, Decision, frozen=True, kw_only=True):
     """The eviction manager chose the pod to be killed; see also ``eviction.ReclaimAttempted``.
 
     Attributes:
@@ -264,9 +216,6 @@ class PodEvicted(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     kind: ClassVar[str] = "lifecycle.PodEvicted"
     v: ClassVar[int] = 2
-    namespace: str
-    pod: str
-    pod_uid: str | None
     resource: str | None
     signal: str | None = None
     threshold: int | None = None
@@ -279,7 +228,7 @@ class PodEvicted(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True
     evicted: bool | None
 
 
-class ContainerKilled(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ContainerKilled(OfPod, Decision, frozen=True, kw_only=True):
     """The kubelet killed a container.
 
     Attributes:
@@ -294,9 +243,6 @@ class ContainerKilled(Decision, frozen=True, kw_only=True, forbid_unknown_fields
     """
 
     kind: ClassVar[str] = "lifecycle.ContainerKilled"
-    namespace: str
-    pod: str
-    pod_uid: str | None
     container: str | None
     container_id: str | None
     reason: str | None
@@ -304,7 +250,7 @@ class ContainerKilled(Decision, frozen=True, kw_only=True, forbid_unknown_fields
     grace_period_s: int | None
 
 
-class ContainerRestarted(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ContainerRestarted(OfPod, Decision, frozen=True, kw_only=True):
     """The kubelet started a container again in a pod where it had run before.
 
     Starts that fail are none: they are told by ``PodStageFailed``.
@@ -319,9 +265,6 @@ class ContainerRestarted(Decision, frozen=True, kw_only=True, forbid_unknown_fie
     """
 
     kind: ClassVar[str] = "lifecycle.ContainerRestarted"
-    namespace: str
-    pod: str
-    pod_uid: str | None
     container: str
     container_id: str | None
     previous_container_id: str | None = None
@@ -329,7 +272,7 @@ class ContainerRestarted(Decision, frozen=True, kw_only=True, forbid_unknown_fie
     restart_count: int | None = None
 
 
-class RestartBackedOff(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RestartBackedOff(OfPod, Decision, frozen=True, kw_only=True):
     """The kubelet would start the container, but its back-off has not passed.
 
     Attributes:
@@ -337,8 +280,5 @@ class RestartBackedOff(Decision, frozen=True, kw_only=True, forbid_unknown_field
     """
 
     kind: ClassVar[str] = "lifecycle.RestartBackedOff"
-    namespace: str
-    pod: str
-    pod_uid: str | None
     container: str
     back_off_s: int

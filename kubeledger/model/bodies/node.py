@@ -6,28 +6,10 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
-from kubeledger.model.record import Observation
-
-__all__ = [
-    "ClockStepped",
-    "ErrorsLogged",
-    "KubeletExited",
-    "KubeletStarted",
-    "LogThinned",
-    "NodeCondition",
-    "NodeConditionChanged",
-    "NodeObserved",
-    "NodeTrouble",
-    "NodeTroubled",
-    "PodStageFailed",
-    "Setting",
-    "SettingsObserved",
-    "ShutdownProgressed",
-    "Stage",
-]
+from kubeledger.model.record import Observation, OfSomePod
 
 
-class KubeletStarted(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class KubeletStarted(Observation, frozen=True, kw_only=True):
     """A kubelet process began (the first line of a new process ID counts when nothing else does).
 
     Attributes:
@@ -49,7 +31,7 @@ class KubeletStarted(Observation, frozen=True, kw_only=True, forbid_unknown_fiel
     from_start: bool = True
 
 
-class KubeletExited(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class KubeletExited(Observation, frozen=True, kw_only=True):
     """A kubelet process ended. Of one that a signal ends, only systemd's lines show it.
 
     Attributes:
@@ -98,7 +80,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return value if not isinstance(value, int) or abs(value) < 1 << 63 else self.value
 
 
-class SettingsObserved(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SettingsObserved(Observation, frozen=True, kw_only=True):
     """The kubelet's effective settings, by KubeletConfiguration field name.
 
     Attributes:
@@ -116,7 +98,7 @@ class SettingsObserved(Observation, frozen=True, kw_only=True, forbid_unknown_fi
     outdated: tuple[str, ...] = ()
 
 
-class NodeObserved(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NodeObserved(Observation, frozen=True, kw_only=True):
     """The node object, or the part of it that a source shows; recorded when it changed.
 
     Attributes:
@@ -135,7 +117,7 @@ class NodeObserved(Observation, frozen=True, kw_only=True, forbid_unknown_fields
     numa_nodes: tuple[int, ...] | None = None
 
 
-class ClockStepped(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ClockStepped(Observation, frozen=True, kw_only=True):
     """The node's clock went back between two lines of one log.
 
     Attributes:
@@ -147,7 +129,7 @@ class ClockStepped(Observation, frozen=True, kw_only=True, forbid_unknown_fields
     to_ts_ns: int
 
 
-class LogThinned(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LogThinned(Observation, frozen=True, kw_only=True):
     """Single lines of a kubelet's log are missing, or their ends are, while the log continues.
 
     Shown by lines that a kubelet repeats at a fixed period, where more of them are
@@ -200,7 +182,7 @@ Stage = Literal[
 """A pod's way, in the order in which the kubelet goes it (``Kubelet.SyncPod``)."""
 
 
-class PodStageFailed(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PodStageFailed(OfSomePod, Observation, frozen=True, kw_only=True):
     """A pod, or one of its containers, did not get past a stage of its way.
 
     Attributes:
@@ -214,9 +196,6 @@ class PodStageFailed(Observation, frozen=True, kw_only=True, forbid_unknown_fiel
     """
 
     kind: ClassVar[str] = "lifecycle.PodStageFailed"
-    namespace: str | None
-    pod: str | None
-    pod_uid: str | None
     container: str | None = None
     stage: Stage
     reason: str
@@ -231,7 +210,7 @@ class PodStageFailed(Observation, frozen=True, kw_only=True, forbid_unknown_fiel
 NodeCondition = Literal["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"]
 
 
-class NodeConditionChanged(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NodeConditionChanged(Observation, frozen=True, kw_only=True):
     """A condition of the node is another than before, as its kubelet or the node object says.
 
     Attributes:
@@ -263,7 +242,7 @@ NodeTrouble = Literal[
 """What keeps a node from being ready, or from telling that it is."""
 
 
-class NodeTroubled(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NodeTroubled(Observation, frozen=True, kw_only=True):
     """Something of the node does not work, as its kubelet says again and again.
 
     Attributes:
@@ -282,7 +261,7 @@ class NodeTroubled(Observation, frozen=True, kw_only=True, forbid_unknown_fields
     passed_ts_ns: int | None = None
 
 
-class ShutdownProgressed(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ShutdownProgressed(Observation, frozen=True, kw_only=True):
     """A step of the graceful shutdown of the node (``nodeshutdown``).
 
     Attributes:
@@ -303,7 +282,7 @@ class ShutdownProgressed(Observation, frozen=True, kw_only=True, forbid_unknown_
     message: str | None = None
 
 
-class ErrorsLogged(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ErrorsLogged(Observation, frozen=True, kw_only=True):
     """Lines of severity W, E or F of one shape about one subject.
 
     Attributes:

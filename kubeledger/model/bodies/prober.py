@@ -5,18 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Final, Literal
 
-from kubeledger.model.record import Decision, Observation
-
-__all__ = [
-    "PROBE_OF_KILL",
-    "ProbeCountersRead",
-    "ProbeExecuted",
-    "ProbeResult",
-    "ProbeTicksFolded",
-    "ProbeTransitioned",
-    "ProbeType",
-    "TickResult",
-]
+from kubeledger.model.record import Decision, Observation, OfPod
 
 ProbeType = Literal["liveness", "readiness", "startup"]
 TickResult = Literal["success", "failure", "warning", "unknown", "error"]
@@ -29,7 +18,7 @@ PROBE_OF_KILL: Final[Mapping[str | None, ProbeType]] = {
 """Reason of a kill -> the probe that failed."""
 
 
-class ProbeExecuted(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ProbeExecuted(OfPod, Observation, frozen=True, kw_only=True):
     """One tick of a probe worker that ran the probe.
 
     Attributes:
@@ -41,9 +30,6 @@ class ProbeExecuted(Observation, frozen=True, kw_only=True, forbid_unknown_field
 
     kind: ClassVar[str] = "prober.ProbeExecuted"
     v: ClassVar[int] = 2  # v1 had no handler
-    namespace: str
-    pod: str
-    pod_uid: str | None
     container: str
     container_id: str | None
     probe_type: ProbeType
@@ -52,7 +38,7 @@ class ProbeExecuted(Observation, frozen=True, kw_only=True, forbid_unknown_field
     handler: Literal["exec", "http", "tcp", "grpc"] | None = None
 
 
-class ProbeTicksFolded(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ProbeTicksFolded(OfPod, Observation, frozen=True, kw_only=True):
     """Ticks of one worker that all found the same and changed nothing, as one record.
 
     Only simulations write it. It stands for ``count`` ticks at ``first_ts_ns``, ``first_ts_ns +
@@ -69,9 +55,6 @@ class ProbeTicksFolded(Observation, frozen=True, kw_only=True, forbid_unknown_fi
     """
 
     kind: ClassVar[str] = "prober.ProbeTicksFolded"
-    namespace: str
-    pod: str
-    pod_uid: str | None
     container: str
     container_id: str | None
     probe_type: ProbeType
@@ -85,20 +68,11 @@ class ProbeTicksFolded(Observation, frozen=True, kw_only=True, forbid_unknown_fi
 
     def tick(self) -> ProbeExecuted:
         """What each of the ticks would have been recorded as."""
-        return ProbeExecuted(
-            namespace=self.namespace,
-            pod=self.pod,
-            pod_uid=self.pod_uid,
-            container=self.container,
-            container_id=self.container_id,
-            probe_type=self.probe_type,
-            result=self.result,
-            output=self.output,
-            handler=self.handler,
-        )
+        names = ProbeExecuted.__struct_fields__
+        return ProbeExecuted(**{name: getattr(self, name) for name in names})
 
 
-class ProbeCountersRead(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ProbeCountersRead(OfPod, Observation, frozen=True, kw_only=True):
     """The kubelet's own count of ticks of one worker (``prober_probe_total``).
 
     Recorded when it changed since the last reading.
@@ -108,9 +82,6 @@ class ProbeCountersRead(Observation, frozen=True, kw_only=True, forbid_unknown_f
     """
 
     kind: ClassVar[str] = "prober.ProbeCountersRead"
-    namespace: str
-    pod: str
-    pod_uid: str | None
     container: str
     probe_type: ProbeType
     successful: int
@@ -118,7 +89,7 @@ class ProbeCountersRead(Observation, frozen=True, kw_only=True, forbid_unknown_f
     unknown: int = 0
 
 
-class ProbeTransitioned(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ProbeTransitioned(OfPod, Decision, frozen=True, kw_only=True):
     """The cached result of a worker changed, because its threshold was reached.
 
     Attributes:
@@ -131,9 +102,6 @@ class ProbeTransitioned(Decision, frozen=True, kw_only=True, forbid_unknown_fiel
     """
 
     kind: ClassVar[str] = "prober.ProbeTransitioned"
-    namespace: str
-    pod: str
-    pod_uid: str | None
     container: str
     container_id: str | None
     probe_type: ProbeType

@@ -6,29 +6,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from kubeledger.model.record import Decision, Observation
-
-__all__ = [
-    "AffinityDecided",
-    "CpuAllocationFailed",
-    "CpuManagerStarted",
-    "CpuManagerStateRead",
-    "CpuPlace",
-    "CpuStateRefused",
-    "CpusAllocated",
-    "CpusReleased",
-    "Hint",
-    "HintsGenerated",
-    "MemoryAllocated",
-    "MemoryAllocationFailed",
-    "MemoryBlock",
-    "MemoryManagerStarted",
-    "MemoryManagerStateRead",
-    "MemoryReleased",
-    "MemoryStateRefused",
-    "MemoryTable",
-    "NUMANodeMemory",
-]
+from kubeledger.model.record import Decision, Observation, OfSomePod
 
 
 class Hint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -42,7 +20,7 @@ class Hint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     preferred: bool
 
 
-class HintsGenerated(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class HintsGenerated(OfSomePod, Observation, frozen=True, kw_only=True):
     """What the hint providers offered for a container (or a pod, in pod scope).
 
     Attributes:
@@ -52,14 +30,11 @@ class HintsGenerated(Observation, frozen=True, kw_only=True, forbid_unknown_fiel
     """
 
     kind: ClassVar[str] = "topologymanager.HintsGenerated"
-    namespace: str | None
-    pod: str | None
-    pod_uid: str | None
     container: str | None
     hints: dict[str, tuple[Hint, ...] | None]
 
 
-class AffinityDecided(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AffinityDecided(OfSomePod, Decision, frozen=True, kw_only=True):
     """The merged hint the topology manager settled on.
 
     Attributes:
@@ -70,9 +45,6 @@ class AffinityDecided(Decision, frozen=True, kw_only=True, forbid_unknown_fields
     """
 
     kind: ClassVar[str] = "topologymanager.AffinityDecided"
-    namespace: str | None
-    pod: str | None
-    pod_uid: str | None
     container: str | None
     hint: Hint
     policy: str | None = None
@@ -99,7 +71,7 @@ class CpuPlace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     uncore_cache: int | None = None
 
 
-class CpuManagerStarted(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CpuManagerStarted(Observation, frozen=True, kw_only=True):
     """A kubelet process started its CPU manager.
 
     Attributes:
@@ -122,7 +94,7 @@ class CpuManagerStarted(Observation, frozen=True, kw_only=True, forbid_unknown_f
     restored: bool | None = None
 
 
-class CpusAllocated(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CpusAllocated(OfSomePod, Decision, frozen=True, kw_only=True):
     """A container got CPUs of its own.
 
     Attributes:
@@ -136,9 +108,6 @@ class CpusAllocated(Decision, frozen=True, kw_only=True, forbid_unknown_fields=T
     """
 
     kind: ClassVar[str] = "cpumanager.CpusAllocated"
-    namespace: str | None
-    pod: str | None
-    pod_uid: str | None
     container: str
     cpu_set: str
     requested: int | None = None
@@ -147,7 +116,7 @@ class CpusAllocated(Decision, frozen=True, kw_only=True, forbid_unknown_fields=T
     told_by: Literal["log", "state_file"] = "log"
 
 
-class CpusReleased(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CpusReleased(Decision, frozen=True, kw_only=True):
     """The CPUs of a container went back to the shared pool.
 
     Attributes:
@@ -166,7 +135,7 @@ class CpusReleased(Decision, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     inferred: bool = False
 
 
-class CpuAllocationFailed(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CpuAllocationFailed(OfSomePod, Decision, frozen=True, kw_only=True):
     """The static policy had no CPUs for a container; its pod is refused.
 
     Attributes:
@@ -178,16 +147,13 @@ class CpuAllocationFailed(Decision, frozen=True, kw_only=True, forbid_unknown_fi
 
     kind: ClassVar[str] = "cpumanager.CpuAllocationFailed"
     v: ClassVar[int] = 2  # v1 had no NUMA nodes
-    namespace: str | None
-    pod: str | None
-    pod_uid: str | None
     container: str | None
     requested: int | None
     numa_nodes: tuple[int, ...] | None = None
     error: str
 
 
-class CpuStateRefused(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CpuStateRefused(Decision, frozen=True, kw_only=True):
     """``cpu_manager_state`` could not be read, or does not fit: that kubelet process ends.
 
     Attributes:
@@ -198,7 +164,7 @@ class CpuStateRefused(Decision, frozen=True, kw_only=True, forbid_unknown_fields
     error: str
 
 
-class CpuManagerStateRead(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CpuManagerStateRead(Observation, frozen=True, kw_only=True):
     """``cpu_manager_state`` as it was on disk, recorded when it changed.
 
     Attributes:
@@ -266,7 +232,7 @@ class NUMANodeMemory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     memory: dict[str, MemoryTable]
 
 
-class MemoryManagerStarted(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MemoryManagerStarted(Observation, frozen=True, kw_only=True):
     """A kubelet process started its memory manager.
 
     Attributes:
@@ -280,7 +246,7 @@ class MemoryManagerStarted(Observation, frozen=True, kw_only=True, forbid_unknow
     restored: bool | None = None
 
 
-class MemoryAllocated(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MemoryAllocated(OfSomePod, Decision, frozen=True, kw_only=True):
     """A container of a Guaranteed pod got memory of NUMA nodes.
 
     Attributes:
@@ -292,16 +258,13 @@ class MemoryAllocated(Decision, frozen=True, kw_only=True, forbid_unknown_fields
     """
 
     kind: ClassVar[str] = "memorymanager.MemoryAllocated"
-    namespace: str | None
-    pod: str | None
-    pod_uid: str | None
     container: str
     affinity: tuple[int, ...] | None = None
     blocks: tuple[MemoryBlock, ...] | None = None
     told_by: Literal["log", "state_file"] = "log"
 
 
-class MemoryReleased(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MemoryReleased(Decision, frozen=True, kw_only=True):
     """The memory of a container was given back.
 
     Attributes:
@@ -316,7 +279,7 @@ class MemoryReleased(Decision, frozen=True, kw_only=True, forbid_unknown_fields=
     inferred: bool = False
 
 
-class MemoryAllocationFailed(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MemoryAllocationFailed(OfSomePod, Decision, frozen=True, kw_only=True):
     """The static policy found no NUMA nodes for a container; its pod is refused.
 
     Attributes:
@@ -325,14 +288,11 @@ class MemoryAllocationFailed(Decision, frozen=True, kw_only=True, forbid_unknown
     """
 
     kind: ClassVar[str] = "memorymanager.MemoryAllocationFailed"
-    namespace: str | None
-    pod: str | None
-    pod_uid: str | None
     container: str | None
     error: str
 
 
-class MemoryStateRefused(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MemoryStateRefused(Decision, frozen=True, kw_only=True):
     """The static policy did not accept ``memory_manager_state``: that kubelet process ends.
 
     Attributes:
@@ -350,7 +310,7 @@ class MemoryStateRefused(Decision, frozen=True, kw_only=True, forbid_unknown_fie
     expected: MemoryTable | None = None
 
 
-class MemoryManagerStateRead(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MemoryManagerStateRead(Observation, frozen=True, kw_only=True):
     """``memory_manager_state`` as it was on disk, recorded when it changed.
 
     Attributes:

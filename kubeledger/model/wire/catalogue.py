@@ -53,8 +53,8 @@ def _body_types() -> dict[str, type[Body]]:
     types = [
         member
         for module in _MODULES
-        for name in module.__all__
-        if isinstance(member := getattr(module, name), type) and issubclass(member, Body)
+        for member in vars(module).values()
+        if isinstance(member, type) and issubclass(member, Body) and "kind" in vars(member)
     ]
     return {body.kind: body for body in sorted(types, key=lambda body: body.kind)}
 

@@ -162,7 +162,6 @@ class LogFile:
         self._is_new = cursor is None
 
     def poll(self, now_ns: int) -> Iterator[Observation | Mark]:
-        """As ``Source.poll``."""
         if not self._is_begun:
             self._is_begun = True
             if self._is_new:
@@ -186,7 +185,6 @@ class LogFile:
         yield from self._absence(now_ns)
 
     def close(self) -> None:
-        """As ``Source.close``."""
         if self._content is not None:
             self._content.close()
             self._content = None

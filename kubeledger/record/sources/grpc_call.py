@@ -54,6 +54,17 @@ Messages = Mapping[str, tuple[Field, ...]]
 """By name."""
 
 
+def messages_of(table: str) -> Messages:
+    """Messages that are told as ``NAME NUMBER NAME KIND, ...``, a line each; ``*``: repeated."""
+    rows = (line.split(maxsplit=1) for line in table.split("\n") if line)
+    return {message: tuple(map(_field, fields.split(","))) for message, fields in rows}
+
+
+def _field(text: str) -> Field:
+    number, name, kind = text.split()
+    return Field(int(number), name, kind.removesuffix("*"), kind.endswith("*"))
+
+
 def decode(messages: Messages, message: str, data: bytes) -> dict[str, Any]:
     """A message as JSON; fields without a value have their default, messages are left out.
 

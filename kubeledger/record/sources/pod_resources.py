@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.record.observations import Document, Gap
-from kubeledger.record.sources.grpc_call import Field, GRPCStatusError, Messages, UnaryCall, decode
+from kubeledger.record.sources.grpc_call import GRPCStatusError, UnaryCall, decode, messages_of
 from kubeledger.record.sources.state_files import BackgroundSource, Outage, Unchanged, snapshot
 
 _SERVICE = "v1.PodResourcesLister"
@@ -23,50 +23,22 @@ _SILENCE_S = 5
 _READ_BYTES = 64 << 10
 _SHOWN = 200
 
-_MESSAGES: Messages = {
-    "ListPodResourcesResponse": (Field(1, "podResources", "PodResources", repeated=True),),
-    "AllocatableResourcesResponse": (
-        Field(1, "devices", "ContainerDevices", repeated=True),
-        Field(2, "cpuIds", "int", repeated=True),
-        Field(3, "memory", "ContainerMemory", repeated=True),
-    ),
-    "PodResources": (
-        Field(1, "name", "string"),
-        Field(2, "namespace", "string"),
-        Field(3, "containers", "ContainerResources", repeated=True),
-    ),
-    "ContainerResources": (
-        Field(1, "name", "string"),
-        Field(2, "devices", "ContainerDevices", repeated=True),
-        Field(3, "cpuIds", "int", repeated=True),
-        Field(4, "memory", "ContainerMemory", repeated=True),
-        Field(5, "dynamicResources", "DynamicResource", repeated=True),
-    ),
-    "ContainerMemory": (
-        Field(1, "memoryType", "string"),
-        Field(2, "size", "int"),
-        Field(3, "topology", "TopologyInfo"),
-    ),
-    "ContainerDevices": (
-        Field(1, "resourceName", "string"),
-        Field(2, "deviceIds", "string", repeated=True),
-        Field(3, "topology", "TopologyInfo"),
-    ),
-    "TopologyInfo": (Field(1, "nodes", "NUMANode", repeated=True),),
-    "NUMANode": (Field(1, "ID", "int"),),
-    "DynamicResource": (
-        Field(2, "claimName", "string"),
-        Field(3, "claimNamespace", "string"),
-        Field(4, "claimResources", "ClaimResource", repeated=True),
-    ),
-    "ClaimResource": (
-        Field(1, "cdiDevices", "CDIDevice", repeated=True),
-        Field(2, "driverName", "string"),
-        Field(3, "poolName", "string"),
-        Field(4, "deviceName", "string"),
-    ),
-    "CDIDevice": (Field(1, "name", "string"),),
-}
+_MESSAGES = messages_of("""
+ListPodResourcesResponse      1 podResources PodResources*
+AllocatableResourcesResponse  1 devices ContainerDevices*, 2 cpuIds int*, 3 memory ContainerMemory*
+PodResources                  1 name string, 2 namespace string, 3 containers ContainerResources*
+ContainerResources            1 name string, 2 devices ContainerDevices*, 3 cpuIds int*,\
+                              4 memory ContainerMemory*, 5 dynamicResources DynamicResource*
+ContainerMemory               1 memoryType string, 2 size int, 3 topology TopologyInfo
+ContainerDevices              1 resourceName string, 2 deviceIds string*, 3 topology TopologyInfo
+TopologyInfo                  1 nodes NUMANode*
+NUMANode                      1 ID int
+DynamicResource               2 claimName string, 3 claimNamespace string,\
+                              4 claimResources ClaimResource*
+ClaimResource                 1 cdiDevices CDIDevice*, 2 driverName string, 3 poolName string,\
+                              4 deviceName string
+CDIDevice                     1 name string
+""")
 """As of 1.36; fields of later versions are left out."""
 
 

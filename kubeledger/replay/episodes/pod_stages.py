@@ -327,12 +327,7 @@ def _begun(record: Record, failure: StageFailure, first_ns: int, last_ns: int) -
         namespace=body.namespace,
         pod=body.pod,
         pod_uid=body.pod_uid,
-        container=failure.container,
-        stage=failure.stage,
-        reason=failure.reason,
-        message=failure.message,
-        about=failure.about,
-        is_waiting=failure.is_waiting,
+        **failure._asdict(),
         ts_ns=first_ns,
         last_ts_ns=last_ns,
     )
@@ -367,15 +362,8 @@ def _stage_failed(stages: PodStages, pod: str, record: Record, body: PodStageFai
     failure = StageFailure(
         body.stage, body.reason, body.message, body.about, body.is_waiting, body.container
     )
-    stages.fail(
-        pod,
-        record,
-        failure,
-        "log",
-        count=body.count,
-        first_ts_ns=body.first_ts_ns,
-        last_ts_ns=body.last_ts_ns,
-    )
+    span = {"first_ts_ns": body.first_ts_ns, "last_ts_ns": body.last_ts_ns}
+    stages.fail(pod, record, failure, "log", count=body.count, **span)
 
 
 def _event(stages: PodStages, pod: str, record: Record, body: KubernetesEvent) -> None:

@@ -154,8 +154,10 @@ def machine_settings(
         QuantityError: an amount is none.
     """
     part, rest = divmod(memory_bytes, len(numa_nodes))
-    nodes = [NUMANode(node, part + (rest if index == 0 else 0), ())
-             for index, node in enumerate(numa_nodes)]  # fmt: skip
+    nodes = [
+        NUMANode(node, part + (rest if index == 0 else 0), ())
+        for index, node in enumerate(numa_nodes)
+    ]
     capacity = {"memory": Quantity.of(memory_bytes)}
     kept = node_reservation(capacity, reservation_of(setting), profile.cgroups)
     return MachineSettings(

@@ -74,8 +74,12 @@ def load_data(document: Document, directory: FilePath) -> Loaded:
     manifests = _manifests(sound, document, directory, problems)
     config = _config(sound.scenario, document, directory, problems)
     given, settings = read_settings(sound.scenario, config, problems)
-    check(sound, [(index, [(m.data, m.path) for m in each]) for index, each in manifests],
-          settings, problems)  # fmt: skip
+    check(
+        sound,
+        [(index, [(m.data, m.path) for m in each]) for index, each in manifests],
+        settings,
+        problems,
+    )
     if problems.found:
         raise ScenarioError(problems.found)
     return Loaded(

@@ -344,8 +344,8 @@ def _is_apart(of_name: Mapping[str | None, Sequence[HistoryEntry]]) -> bool:
     logged, owned = list[int](), list[tuple[int, int]]()
     for uid, entries in of_name.items():
         lists = [(entry.ts_ns, it) for entry in entries if (it := entry.listing)]
-        owned += [(it.created_ns, ts_ns) for ts_ns, it in lists
-                  if it.alive and it.created_ns and not it.mirror]  # fmt: skip
+        shown = ((ts_ns, it) for ts_ns, it in lists if it.alive and not it.mirror)
+        owned += [(it.created_ns, ts_ns) for ts_ns, it in shown if it.created_ns]
         if uid is not None and not lists:
             logged.append(min(entry.ts_ns for entry in entries))
     return any(start <= ts_ns <= end for ts_ns in logged for start, end in owned)

@@ -175,8 +175,9 @@ class PodObjects:
         if max(told, self._lists.updates(listed, since_ns, until_ns)) > 1:
             return None
         shown = [_read(each, interval, {}) for each in versions[later - 1 : later + 1]]
-        if any(each is None or all(map(same_resources, _uses(each), _uses(want)))
-               for each in shown):  # fmt: skip
+        if any(
+            each is None or all(map(same_resources, _uses(each), _uses(want))) for each in shown
+        ):
             return None
         return versions[later].seq
 

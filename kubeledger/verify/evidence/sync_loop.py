@@ -313,8 +313,8 @@ class PodsWithoutAdd:
     def found(self) -> Iterator[PodWithoutAdd]:
         """The pods, one a process at most for each."""
         lists, starts = sorted(self._lists), [*sorted(self._starts), (_NEVER, True)]
-        shown = [(self._spans(pod), self._victims.get(pod, []), pod)
-                 for pod in {**self._listed, **self._victims}]  # fmt: skip
+        pods = {**self._listed, **self._victims}
+        shown = [(self._spans(pod), self._victims.get(pod, []), pod) for pod in pods]
         shown.sort(key=itemgetter(0, 1))
         for (began_ns, from_start), (end_ns, _) in pairwise(starts):
             to_ns = None if end_ns == _NEVER else end_ns

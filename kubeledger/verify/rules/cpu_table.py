@@ -302,7 +302,7 @@ def set_or_none(text: str | None) -> CPUSet | None:
     return None if text is None else parse(text)
 
 
-# The static policy of the kubelet that runs: what it would give, refuse, or not start with.
+# The static policy of the kubelet that runs.
 #
 # Machine, reserved CPUs and options are those that the process logged when it started; under a
 # variant, those that its settings would have led to.

@@ -168,8 +168,9 @@ class CpuVerifier(CpuTable):
         why += f"{out_of}: {'no others were free' if only else choice}"
         expected = {"cpu_set": body.cpu_set, "requested": body.requested}
         chosen = only or exact
-        return judge([Ruling(allowed=True, chosen=chosen, why=why, expected=expected,
-                             inputs=tuple(seqs))])  # fmt: skip
+        return judge(
+            [Ruling(allowed=True, chosen=chosen, why=why, expected=expected, inputs=tuple(seqs))]
+        )
 
     def _affinities(
         self, record: Record, policy: StaticPolicy, holder: Holder

@@ -251,8 +251,8 @@ class KillVerifier(RuleVerifier):
         """A kill follows a failure, unless the container ends or another comes in its place."""
         due_ns, run = record.ts_ns + _ABSENT_AFTER_NS, pod.run(body.container_id)
         over = [] if run is None else [run.killed_ns, run.died_ns]
-        over += [other.started_ns for other in pod.runs_of(body.container)
-                 if other is not run and (other.started_ns or 0) > record.ts_ns]  # fmt: skip
+        others = (other.started_ns for other in pod.runs_of(body.container) if other is not run)
+        over += [ts_ns for ts_ns in others if (ts_ns or 0) > record.ts_ns]
         is_over = any(ts_ns is not None and ts_ns <= due_ns for ts_ns in over)
         if is_over or body.container_id is None or self.context.profile is None:
             return

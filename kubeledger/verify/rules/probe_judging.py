@@ -335,10 +335,13 @@ class Change(NamedTuple):
         if cached != said:
             why = f"the cached result was {cached}, so it cannot have changed from {said}"
         return Ruling(
-            allowed=cached == said, chosen=chosen, why=why, assumes=world.assumes,
+            allowed=cached == said,
+            chosen=chosen,
+            why=why,
+            assumes=world.assumes,
             expected={"to_result": self.body.to_result, "from_result": cached},
             inputs=self._inputs[:1],
-        )  # fmt: skip
+        )
 
     def _unlogged(self, worlds: Sequence[World[State]]) -> list[Case]:
         """A success in a log that leaves out successful ticks: was there time for them?
@@ -353,8 +356,9 @@ class Change(NamedTuple):
                 f"{worker.probe_type} needs {spec.successes} successes in a row, one every "
                 f"{spec.period_s} s, and failed {since_ns / NS_PER_S:.1f} s before"
             )
-            return [Case(each.state, replace(self._denied(each, why), inputs=()))
-                    for each in worlds]  # fmt: skip
+            return [
+                Case(each.state, replace(self._denied(each, why), inputs=())) for each in worlds
+            ]
         why = f"the kubelet logged the change; the {worker.probe_type} probe's successes are not "
         why += f"logged at this verbosity, and there was time for {spec.successes} of them since "
         why += "it failed"

@@ -92,12 +92,14 @@ class ProbeWitnesses:
             if record.ts_ns + _KILLED_WITHIN_NS < now_ns:  # and nothing else follows from it
                 del self._unlogged[worker]
                 self._contradict(
-                    record, f"by its ticks the {body.probe_type} result became {body.to_result} "
+                    record,
+                    f"by its ticks the {body.probe_type} result became {body.to_result} "
                     f"at {format_ts(record.ts_ns)}, and the sync loop did not log it as it does "
                     "others",
                     (record.seq, f"{body.from_result} to {body.to_result}"),
-                    (record.seq, "no line of the sync loop"), by_absence=True,
-                )  # fmt: skip
+                    (record.seq, "no line of the sync loop"),
+                    by_absence=True,
+                )
 
     def _contradict(
         self, record: Record, why: str, *sides: tuple[int, str], by_absence: bool = False

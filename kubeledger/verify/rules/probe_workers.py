@@ -248,8 +248,10 @@ class Workers:
             worker.missing = specs if isinstance(specs, str) else worker.missing
             return
         containers = [each.container(worker.container) for each in specs]
-        probes = [(one.probe(probe_type), one.startup_probe is not None) if one else (None, False)
-                  for one in containers]  # fmt: skip
+        probes = [
+            (one.probe(probe_type), one.startup_probe is not None) if one else (None, False)
+            for one in containers
+        ]
         spec, has_startup = probes[0]
         worker.after_startup = has_startup and probe_type != "startup"
         worker.spec_seq, worker.disputed = specs[0].seq, len(set(probes)) > 1

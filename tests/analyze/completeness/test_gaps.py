@@ -41,17 +41,6 @@ def test_a_regular_log_has_no_gap() -> None:
     ]
 
 
-def test_a_hole_where_all_periodic_lines_are_missing() -> None:
-    qos = [(float(s), QOSCgroupsUpdated()) for s in (5, 65, 245)]
-    found = report(ordered(signals(without=range(100, 240)), qos)).gaps
-    (hole,) = found.holes
-    assert {gap.activity for gap in hole.activities} == {"eviction signals", "QoS cgroup write"}
-    assert [gap.missing for gap in hole.activities if gap.activity == "eviction signals"] == [14]
-    assert (hole.to_ts_ns - hole.from_ts_ns) == 150 * NS_PER_S
-    assert hole.lines_between == 0
-    assert found.gaps == []
-
-
 def test_lost_lines_are_reported_as_the_import_saw_them() -> None:
     """They are no gap of another line, and the record's own place says nothing."""
     at_ns = parse_ts("1970-01-01T00:18:20Z")
@@ -117,14 +106,6 @@ def test_a_startup_probe_that_succeeded_is_asked_no_more() -> None:
     assert report(ordered(ticks, late)).gaps.gaps == []
 
 
-def test_between_two_processes_nothing_is_due() -> None:
-    restarted: Steps = [(200.0, started(restart=True))]
-    found = report(ordered(signals(without=range(100, 210)), restarted)).gaps
-    assert (found.holes, found.gaps) == ([], [])
-    (down,) = found.downtimes
-    assert down.to_ts_ns - down.from_ts_ns == 110 * NS_PER_S
-
-
 def test_periodic_lines_that_stop_before_the_log_does() -> None:
     """The gap reaches up to the end."""
     noise = [(s + 0.2, QOSCgroupsUpdated()) for s in range(300)]
@@ -155,16 +136,6 @@ def reading(successful: int, failed: int) -> ProbeCountersRead:
     return ProbeCountersRead(
         **POD, container="app", probe_type="readiness", successful=successful, failed=failed
     )
-
-
-@pytest.mark.parametrize(
-    ("successful", "failed", "missing", "too_many"),
-    [(10, 0, 0, 0), (13, 0, 3, 0), (10, 2, 2, 0), (7, 0, 0, 3)],
-)
-def test_counters_against_ticks(successful: int, failed: int, missing: int, too_many: int) -> None:
-    ticks: Steps = [(s * 2.0, tick()) for s in range(10)]
-    (count,) = report(ordered(ticks, [(30.0, reading(successful, failed))])).counters
-    assert (count.missing, count.too_many) == (missing, too_many)
 
 
 def test_counters_have_the_time_of_a_whole_second() -> None:

@@ -108,14 +108,6 @@ def test_an_import_that_was_cut_off() -> None:
     assert report(scene((0, imported()))).sources.unfinished_imports == 0
 
 
-@pytest.mark.parametrize(("from_start", "begins"), [(True, "start"), (False, "middle")])
-def test_where_a_log_begins(from_start: bool, begins: str) -> None:
-    """With a kubelet's start, or while it runs."""
-    start = msgspec.structs.replace(started(), from_start=from_start)
-    (process,) = report(scene((0, start), (1, SIGNAL))).sources.processes
-    assert (process.begins, process.ends) == (begins, "open")
-
-
 def test_a_log_without_any_start() -> None:
     (process,) = report(scene((0, SIGNAL))).sources.processes
     assert (process.seq, process.begins) == (None, "middle")
@@ -169,15 +161,6 @@ def test_levels_go_by_version(version: str, status: str) -> None:
     """Preemptions were at 0, at 3 from 1.22, and are at 2 from 1.34."""
     found = statuses(scene((0, started(version)), (0, settings(v="2"))))
     assert found["preemptions"] == status
-
-
-def test_a_log_that_was_thinned_out() -> None:
-    """Verbosity 5, an hour of it, and not one eviction signal."""
-    records = scene((0, started()), (0, settings(v="5")), (3600, event()))
-    records[2] = with_text(records[2], '"Event occurred"')
-    assert report(records).verbosity.thinned
-    found = statuses(records)
-    assert (found["events"], found["eviction signals"]) == ("there", "missing")
 
 
 def test_a_short_log_need_not_hold_what_comes_now_and_then() -> None:

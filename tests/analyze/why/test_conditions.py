@@ -50,20 +50,6 @@ def answer(*steps: tuple[float, Body]) -> Answer:
     return found
 
 
-def test_not_ready_for_a_while() -> None:
-    found = answer(
-        (0, BEGAN),
-        (200, ready("False", PLEG)),
-        (201, troubled("sync_skipped", PLEG.strip("[]"), 201, count=9)),
-        (350, ready("True")),
-    )
-    assert found.headline.startswith(
-        "node node-t: not ready 1970-01-01T00:20:00Z to 00:22:30Z: "
-        f"PLEG was not healthy {TOLD}, and no pod was synchronized"
-    )
-    assert f"not ready for 2m30s: PLEG was not healthy {TOLD}" in [s.text for s in found.steps]
-
-
 @pytest.mark.parametrize(
     ("steps", "says"),
     [

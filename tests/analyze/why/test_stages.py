@@ -13,7 +13,6 @@ from kubeledger.cli.why import short_text
 from kubeledger.kubelet.lifecycle.stages import STAGES
 from kubeledger.model.bodies.lifecycle import (
     ContainerKilled,
-    ContainerRestarted,
     ContainerStarted,
     KubernetesEvent,
     PodAdmitted,
@@ -123,16 +122,6 @@ def test_a_pod_that_is_not_heard_of_any_more() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stage", "reason"),
-    [("run", "CrashLoopBackOff"), ("hook", "PostStartHookError"), ("config", "FailedSync")],
-)
-def test_who_is_not_heard_of_and_need_not_start(stage: str, reason: str) -> None:
-    last = (900.0, PodAdmitted(**POD | {"pod": "other", "pod_uid": "u-other"}))
-    found = answer((0, PodAdmitted(**POD)), (1, failed(stage, reason, "x")), last)
-    assert "when last heard of" not in found.headline
-
-
-@pytest.mark.parametrize(
     ("bodies", "says"),
     [
         ([started(), failed("volumes", "FailedMount", "x", about="d")], "is not synchronized"),
@@ -166,17 +155,6 @@ def test_an_event_that_is_harmless_is_no_headline(reason: str, is_told: bool) ->
     )  # fmt: skip
     found = answer(PodAdmitted(**POD), started(), warned)
     assert ("Nameserver" in found.headline) == is_told
-
-
-def test_a_restart_is_something_else_that_happened() -> None:
-    """A pod that was deleted after it had restarted had an eventful life."""
-    again = ContainerRestarted(
-        **APP, container_id="c2", previous_container_id="c1", reason=None, restart_count=1
-    )
-    deleted = PodConfigChanged(**POD, operation="DELETE", source="api")
-    calm = answer(PodAdmitted(**POD), started(), deleted)
-    assert "no trouble of it is recorded" in calm.headline
-    assert "no trouble" not in answer(PodAdmitted(**POD), started(), again, deleted).headline
 
 
 def test_a_pod_without_trouble_is_said_to_be_one() -> None:
@@ -325,16 +303,3 @@ def test_what_a_refused_pod_lacks_is_no_reason() -> None:
     image = failed("image", "ErrImagePull", "not found", at_s=1, count=8)
     before = answer((1, image), (5, refused), (20, removed))
     assert any("its image" in step.text for step in before.steps)
-
-
-def test_a_refusal_by_a_vain_preemption_says_what_was_missing() -> None:
-    """Not what the kubelet puts before it, and no part of a list."""
-    message = (
-        "Unexpected error while attempting to recover from admission failure: preemption: error "
-        "finding a set of pods to preempt: no set of running pods found to reclaim resources: "
-        "[(res: cpu, q: 2550), ]"
-    )
-    refused = PodRejected(**POD, reason="UnexpectedAdmissionError", message=message)
-    assert answer((5, refused)).headline.endswith(
-        "Z: no set of running pods found to reclaim resources: [(res: cpu, q: 2550), ]."
-    )

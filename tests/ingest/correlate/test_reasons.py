@@ -170,18 +170,6 @@ def test_api_events_that_the_log_lacks() -> None:
     assert [(body.count, body.api_count) for body in reasons(facts)] == [(2, 2), (3, 5)]
 
 
-def test_a_log_that_begins_late() -> None:
-    """What the API counted before the log began is added; nothing is counted twice."""
-    context, items = listed(event(7))
-    assembler = ReasonAssembler(Registers(context))
-    facts = feed_items(assembler, items)
-    for time in ("02:52:41.2", "02:52:41.6"):
-        facts += feed_log(assembler, klog("event.go", LINE, time=f"{time}00000"))
-    facts += assembler.finish(0)
-    assert [body.count for body in reasons(facts)] == [1, 1, 5]
-    assert facts[-1].ts_ns == parse_ts(SECOND)
-
-
 def test_list_after_the_lines() -> None:
     """A list shows the last state only: the lines before it are covered by its count."""
     context, items = listed(event(2, last="2026-11-21T02:52:43Z"))
@@ -238,31 +226,6 @@ def test_events_of_the_newer_api() -> None:
     item = ApiEvent(parse_ts(SECOND), ApiReason.read(new), Evidence(file="events.json"))
     (body,) = reasons([*feed_items(assembler, [item]), *assembler.finish(0)])
     assert (body.message, body.count, body.pod_uid) == ("done", 4, "pod-uid")
-
-
-def test_same_words_about_two_containers() -> None:
-    """Old logs do not say which container; the stream of objects does, one by one."""
-    paths = ("spec.containers{a}", "spec.containers{b}")
-    events = [
-        event(1, uid=path, involvedObject={**event(1)["involvedObject"], "fieldPath": path})
-        for path in paths
-    ]
-    context, items = listed(*events)
-    assembler = ReasonAssembler(Registers(context))
-    feed_items(assembler, items)
-    lines = "".join(klog("event.go", LINE, time=f"02:52:41.54954{n}") for n in range(3))
-    assert [body.container for body in reasons(feed_log(assembler, lines))] == ["a", "b", None]
-
-
-def test_sent_failures_are_understood() -> None:
-    """Trouble with sending events is no event."""
-    assembler = ReasonAssembler(Registers(BundleContext(node="n")))
-    line = klog(
-        "event.go", "Unable to write event: 'connection refused' (may retry after sleeping)"
-    )
-    assert feed_log(assembler, line) == []
-    assert isinstance(line, str)
-    assert "Server rejected event (will not retry!)" in listening(assembler)
 
 
 def test_line_that_lacks_its_values() -> None:

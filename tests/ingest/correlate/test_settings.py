@@ -380,16 +380,6 @@ def test_processes_that_log_little(pids: tuple[int, int]) -> None:
     assert values(two) == {"cgroupDriver": "systemd"}
 
 
-def test_a_file_that_comes_late_corrects() -> None:
-    """Settings that were already taken down are completed by it."""
-    assembler = NodeAssembler(Registers(BundleContext(node="n", kubelet_version="1.36.2")))
-    log = without(start_log("1.36.2"), "KubeletConfiguration")
-    (early,) = observed(feed_log(assembler, log))
-    assert "maxPods" not in early.settings
-    (late,) = observed(feed_items(assembler, [config_item({"maxPods": 5})]))
-    assert late.settings["maxPods"].value == "5"
-
-
 def test_half_a_dump_is_not_read() -> None:
     """A log cut in the middle of the dump still gives the rest."""
     log = start_log("1.20.2")

@@ -122,17 +122,6 @@ def test_the_file_that_the_process_was_started_with(order: int) -> None:
     assert reported(log, *files[::order], starts=STARTS[:1]) == [(expected, ())]
 
 
-def test_served_settings_leave_out_what_is_zero() -> None:
-    """Which is not the default of a flag: no thresholds at all, and a closed port."""
-    context = BundleContext(node="n", kubelet_version="1.30.14")
-    served = document({"maxPods": 30}, "configz.json", "10:10:00", served=True)
-    (fact,) = feed_items(NodeAssembler(Registers(context)), [served])
-    assert isinstance(fact.body, SettingsObserved)
-    found = {name: setting.value for name, setting in fact.body.settings.items()}
-    assert found["evictionHard"] == found["featureGates"] == found["qosReserved"] == "{}"
-    assert found["readOnlyPort"] == "0"
-
-
 @pytest.mark.parametrize("flags", [True, False])
 def test_an_answer_behind_the_end_of_the_log_may_be_another_process(flags: bool) -> None:
     """Only one that differs is; while the log goes on, the sources contradict each other."""
@@ -145,11 +134,3 @@ def test_an_answer_behind_the_end_of_the_log_may_be_another_process(flags: bool)
     assert reported(first, other, starts=STARTS[:1], until="11:30:00")[-1][1]
     apart = reported(first, other, starts=STARTS[:1], until="10:30:00")
     assert apart == [({"podPidsLimit": -1}, ()), (NEW, ())]
-
-
-def test_of_several_answers_the_one_that_agrees_is_the_process_s_own() -> None:
-    """The others are of processes whose starts are lost, wherever they stand."""
-    log = start(1, "10:00:00", -1)
-    other = document(NEW, "1/configz.json", "10:10:00", served=True)
-    own = document(OLD, "2/configz.json", "10:20:00", served=True)
-    assert reported(log, other, own, starts=STARTS[:1], until="11:30:00")[0] == (OLD, ())

@@ -1,9 +1,6 @@
 """Ticks as the log holds them, and the transitions that follow or are logged."""
 
-from kubeledger.model.bodies.prober import ProbeExecuted
 from tests.ingest.derive.probe_words import WORDS
-from tests.ingest.feeding import bodies
-from tests.ingest.pod_world import ingest_lines, world
 from tests.ingest.scenes import played_out
 
 _TICKS = (
@@ -228,11 +225,3 @@ a status shows only the second in which a container started: a tick in it may be
 """
 
 test_scene = played_out(SCENES, WORDS)
-
-
-def test_output_over_several_lines() -> None:
-    log = WORDS["ticked"].replace("{A}", "a_shop(u)")
-    lines = [log.replace("{1}", "Readiness").replace("{*}", "failed (failure): first"), "second"]
-    text = f"I1121 10:00:01.000000  4242 prober.go:1] {lines[0].partition(' ')[2]}\nsecond"
-    (tick,) = bodies(ingest_lines(world(), text), ProbeExecuted)
-    assert tick.output == "first\nsecond"

@@ -1,13 +1,11 @@
 """What a log shows about itself, also when it is one node's share of a file of several."""
 
-from itertools import cycle, islice
 from pathlib import Path
 
 import pytest
 
 from kubeledger.ingest.api import import_sources
-from kubeledger.ingest.klog.log_survey import LogSurvey, survey_log
-from kubeledger.ingest.sources.node_lines import Writers, lines_of_nodes
+from kubeledger.ingest.klog.log_survey import survey_log
 from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.prober import ProbeExecuted
@@ -16,18 +14,11 @@ from tests.ingest.layouts import iso_precise, journal, plain, slices, write
 from tests.ingest.node_files import log_text
 
 A, B = "node-a", "node-b"
-CUT = 1 << 18
-"""Of a log's end so many bytes are looked at."""
 
 
 def lines_of(node: str) -> list[str]:
     """A node's journal, with the full time and the host before each line."""
     return plain(journal(slices()[node], iso_precise)).splitlines()
-
-
-def surveyed(path: Path, node: str) -> LogSurvey:
-    source = SourceFile(path.name, path, 0)
-    return survey_log(lines_of_nodes(source, [Writers(hosts=(node,))])[0], [])
 
 
 def test_text_that_follows_json_is_of_its_year(tmp_path: Path) -> None:
@@ -44,27 +35,6 @@ def test_text_that_follows_json_is_of_its_year(tmp_path: Path) -> None:
     times = [each.ts_ns for each in ledger.records(node) if isinstance(each.body, ProbeExecuted)]
     assert len(times) == 19
     assert all(begin_s < ts_ns // NS_PER_S < begin_s + 3600 for ts_ns in times)
-
-
-@pytest.mark.parametrize(("node", "other", "version"), [(A, B, "1.20.2"), (B, A, "1.36.2")])
-def test_callers_are_the_nodes_own(tmp_path: Path, node: str, other: str, version: str) -> None:
-    """However many lines another node wrote between this one's."""
-    others = cycle(lines_of(other))
-    lines = [line for own in lines_of(node) for line in (*islice(others, 7), own)]
-    write(tmp_path / "kubelet.log", "".join(f"{line}\n" for line in lines))
-    assert surveyed(tmp_path / "kubelet.log", node).caller_version == version
-
-
-def test_the_middle_of_a_line_is_no_carriers(tmp_path: Path) -> None:
-    """Where the look at a log's end begins within a line, nothing is learned from its rest."""
-    own, last = lines_of(B), lines_of(A)[:60]
-    text = "".join(f"{line}\r\n" for line in (*own, *own, *last))
-    begin = len(text.encode()) - CUT
-    until_program = text.encode().index(b"kubelet[", begin) - begin
-    write(tmp_path / "kubelet.log", text[:-2] + "." * until_program + "\r\n")
-    survey = surveyed(tmp_path / "kubelet.log", B)
-    assert (survey.first_stamp or b"").decode() == own[0].partition("]: I")[2][:20]
-    assert survey.caller_version == "1.36.2"
 
 
 def test_a_log_that_begins_within_a_line(tmp_path: Path) -> None:

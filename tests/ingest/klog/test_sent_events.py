@@ -105,14 +105,6 @@ def test_each_occurrence_once(tmp_path: Path) -> None:
     assert len(found) == 3
 
 
-def test_a_log_that_tells_events_as_they_occur(tmp_path: Path) -> None:
-    line = (
-        'I1121 03:00:01.500000    2689 event.go:376] "Event occurred" object="shop/web" kind="Pod" '
-    )
-    occurred = f'{line}type="Normal" reason="Pulled" message="x"\n'
-    assert len(events(tmp_path, occurred, refused(plain()))) == 1
-
-
 @pytest.mark.parametrize("event", [plain(component="replicaset-controller"), "&Event{cut"])
 def test_what_is_no_event_of_this_kubelet(tmp_path: Path, event: str) -> None:
     assert events(tmp_path, refused(event)) == []

@@ -105,7 +105,7 @@ def handlers() -> list[Any]:
 def test_keys_of_the_handlers() -> None:
     """One of its messages has each key that a handler asks for; else one is misspelled there.
 
-    And a handler that asks for keys has an entry in ``KEYS`` for each of its messages, not for one.
+    And a handler that asks for keys has keys behind each of its messages, not behind one.
     """
     by_file = dict(functions_by_file())
     found, keyless = list[str](), set[str]()

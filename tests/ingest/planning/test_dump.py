@@ -26,19 +26,6 @@ def dump(logs: str) -> str:
     return "".join(json.dumps(each, indent=4) + "\n" for each in LISTS) + logs
 
 
-def test_lists_are_read_and_logs_of_containers_left_out(tmp_path: Path) -> None:
-    """Each list is a file; what a container logged is none of the kubelet's."""
-    apiserver = "I1121 03:01:00.000000       1 kubelet.go:7] of a container"
-    path = write(tmp_path / "dump.json", dump(LOG.format("default/web", apiserver)))
-    plan = one(tmp_path, path)
-    assert plan.context.node == "node-x"
-    assert sorted(file.format for file in plan.bundle.files) == [
-        *("events", "node", "pod-list", "pod-list", "pod-list")
-    ]
-    assert plan.bundle.skipped["default/web/c.log"] == "log of a container"
-    assert not plan.bundle.logs
-
-
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_lists_of_the_next_namespace_stand_after_the_logs(tmp_path: Path, end: str) -> None:
     """Of each namespace the lists come first; what a container wrote may look like a list."""

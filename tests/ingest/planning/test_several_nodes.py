@@ -18,7 +18,6 @@ from kubeledger.model.bodies.lifecycle import KubernetesEvent, PodListed
 from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
 from kubeledger.model.bodies.prober import ProbeExecuted
 from kubeledger.model.errors import BadInputError
-from kubeledger.model.units import format_ts
 from tests.ingest.node_files import log_text, pod, write_node
 from tests.ingest.planning.test_bundle import EVENT, write
 
@@ -91,17 +90,6 @@ def test_lines_are_split_by_what_carried_them(tmp_path: Path, name: str) -> None
     assert sum(bundle.accounts[0].lines for bundle in report.bundles) == len(lines)
     again = import_sources([str(log.parent)], ledger)
     assert all(bundle.already for bundle in again.bundles)
-
-
-def test_the_year_that_one_node_shows_is_the_others_too(tmp_path: Path) -> None:
-    """The lines lie in one file: it was written in one year."""
-    lines = interleaved(WRAPPINGS["address"]).splitlines()
-    shown = f'{B}: I1121 03:01:02.000001 {PIDS[B]} kubelet.go:7] "x" finishedAt="2019-11-21T03:01Z"'
-    write(tmp_path / "kubelet.log", "\n".join([*lines, shown.replace("01Z", "01:01Z"), ""]))
-    _, ledger = run(tmp_path, tmp_path / "kubelet.log")
-    for node in (A, B):
-        (start,) = ledger.records(node, kinds=[KubeletStarted.kind])
-        assert format_ts(start.ts_ns).startswith("2019-")
 
 
 def test_each_node_is_given_its_own_lines_alone(tmp_path: Path) -> None:

@@ -44,8 +44,9 @@ DATED: dict[str, Carrier] = {
     "year last": _each("{t:%a %b %e %H:%M:%S %Y} n kubelet[7]: {line}"),
     "cri": _each("{t:%Y-%m-%dT%H:%M:%S.%f}000Z stderr F {line}"),
     "timestamps": _each("{t:%Y-%m-%dT%H:%M:%S.%f}Z {line}"),
-    "bracketed": _each("[{t:%Y-%m-%d %H:%M:%S}] {line}"),
-    "date alone": _each("{t:%Y-%m-%d %H:%M:%S} {line}"),
+    "bracketed": _each("[{t:%d/%b/%Y:%H:%M:%S} +0000] {line}"),
+    "date alone": _each("{t:%Y-%m-%d %H:%M:%S},000 {line}"),
+    "logger": _each("{t:%Y/%m/%d %H:%M:%S},000 - kubelet - INFO - {line}"),
 }
 """What says the year."""
 

@@ -8,6 +8,7 @@ import pytest
 
 from kubeledger.ingest.api import import_sources
 from kubeledger.ingest.planning.bundle import ImportOptions
+from kubeledger.ingest.sources.envelope.forms import cutters_of
 from kubeledger.ingest.sources.pasted import as_written
 from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.ingest.sources.times import carrier_time
@@ -19,7 +20,7 @@ from tests.ingest.sources.carrying import CARRIERS, DATED, Carrier, wrapped_at
 
 STRUCTURED, FREE = "kubelet/startup-1.36.2.log", "kubelet/liveness-1.20.2.log"
 _CHANGES_QUOTES = {"html", "typographic", "string", "element", "code", "code in a sentence"}
-_NEXT_TO_KLOG = {"date alone": set(CARRIERS), "no-break": {"tabs"}}
+_NEXT_TO_KLOG = {"no-break": {"tabs"}}
 """Outer -> inner ones that it is not read around: it is known by the header that follows it."""
 
 
@@ -89,6 +90,8 @@ def test_the_carriers_stamp_shows_the_year(tmp_path: Path, name: str) -> None:
         ("2024-06-17 03:05:01,25 -07:00", "2024-06-17T10:05:01.25Z"),
         ("Mon Jun 17 03:05:01 EST 2024", "2024-06-17T08:05:01Z"),
         ("1718593501.803095", "2024-06-17T03:05:01.803095Z"),
+        ("2024/06/17 03:05:01.803Z", "2024-06-17T03:05:01.803Z"),
+        ("17/Jun/2024:03:05:01 +0200", "2024-06-17T01:05:01Z"),
     ],
 )
 def test_zones_of_stamps(stamp: str, utc: str) -> None:
@@ -107,6 +110,22 @@ def test_the_kubelets_clock_is_in_the_carriers_zone(tmp_path: Path) -> None:
     found = told(ahead, tmp_path / "ahead", year=None)
     hours = {(a.ts_ns - b.ts_ns) // 3_600_000_000_000 for a, b in zip(plain, found, strict=True)}
     assert hours == {2}
+
+
+@pytest.mark.parametrize(
+    ("stamp", "is_column"),
+    [
+        ("2024-06-17 03:05:01,296 ", False),
+        ("2024-06-17T03:05:01,296+01:00 ", False),
+        ("2024-06-17 03:05:01,296] ", False),
+        ("2024-06-17 03:05:01,296,", True),
+        ("2024-06-17 03:05:01,10.0.0.1,", True),
+        ("2024-06-17T03:05:01Z,296 ", True),
+    ],
+)
+def test_a_decimal_comma_ends_no_column(stamp: str, is_column: bool) -> None:
+    """A text that begins with a time is a table if another column follows."""
+    assert bool(cutters_of(f"{stamp}{log_of(STRUCTURED, 1)[0]}\n".encode())) == is_column
 
 
 def _between_words(width: int) -> Carrier:

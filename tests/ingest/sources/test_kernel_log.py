@@ -13,7 +13,6 @@ from kubeledger.ingest.sources.items import KernelReport
 from kubeledger.ingest.sources.kernel_log import KernelLogReader, is_kernel_log
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.eviction import ProcessKilled
-from kubeledger.model.bodies.ledger import FindingReported
 from kubeledger.model.units import NS_PER_S, parse_ts
 from tests.ingest.feeding import DATA
 
@@ -92,14 +91,6 @@ def test_a_log_that_counts_from_the_boot_and_nothing_else() -> None:
     assert abs(report.ts_ns - KILLED_NS) < NS_PER_S // 100
 
 
-def test_a_clock_that_runs_away_is_brought_back() -> None:
-    """What the kubelet tells of the same kills moves the whole log."""
-    reports = read(log("cgroup-v1.log")).reports * 1
-    reported = {CONTAINER: [KILLED_NS + 37 * NS_PER_S]}
-    (report,) = date_reports(reports, (), reported, offset_ns=0, near_ns=KILLED_NS)
-    assert report.ts_ns == KILLED_NS + 37 * NS_PER_S
-
-
 def _one(name: str) -> KernelReport:
     (report,) = read(log(name)).reports
     return report
@@ -175,17 +166,6 @@ def _alone(tmp_path: Path, *hosts: str) -> Ledger:
     ledger = Ledger.create(tmp_path / "ledger")
     import_sources([str(path)], ledger)
     return ledger
-
-
-def test_a_log_alone_without_a_time_of_day_keeps_its_kills(tmp_path: Path) -> None:
-    """They are dated to the end of what was gathered, which a finding says."""
-    ledger = _alone(tmp_path)
-    records = list(ledger.records("var"))
-    (kill,) = [each for each in records if isinstance(each.body, ProcessKilled)]
-    gathered_ns = (tmp_path / "var" / "kern.log").stat().st_mtime_ns
-    assert kill.ts_ns == gathered_ns
-    messages = [each.body.message for each in records if isinstance(each.body, FindingReported)]
-    assert any("when the node booted" in message for message in messages)
 
 
 @pytest.mark.parametrize("hosts", [("alpha",), ("alpha", "beta")])

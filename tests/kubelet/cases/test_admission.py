@@ -316,26 +316,6 @@ def test_pod_that_is_resized() -> None:
     assert reason("1.33.0", case(pod(requests={"cpu": "2"}), want)) == ""
 
 
-def test_order_of_scalar_resources_is_random() -> None:
-    """The kubelet walks a map: any may come first; decide takes them by name."""
-    wants = pod(requests={"hugepages-2Mi": "2Mi", "hugepages-1Gi": "1Gi"})
-    outcome = LINES.decided("1.36.2", case(wants))
-    assert outcome["reason"] == "OutOfhugepages-1Gi"
-    other = outcome | {
-        "reason": "OutOfhugepages-2Mi",
-        "message": "Node didn't have enough resource: hugepages-2Mi, requested: 2097152, "
-        "used: 0, capacity: 0",
-    }
-    assert LINES.judged("1.36.2", case(wants), other)[0] == "admissible"
-    assert LINES.judged("1.36.2", case(wants), other | {"reason": "OutOfcpu"}) == (
-        "impossible",
-        'reason: the claim has "OutOfcpu", the kubelet gives "OutOfhugepages-2Mi"',
-    )
-    verdict, why = LINES.judged("1.36.2", case(wants), other | {"message": outcome["message"]})
-    assert verdict == "impossible"
-    assert why.endswith('has "OutOfhugepages-2Mi", the kubelet gives "OutOfhugepages-1Gi"')
-
-
 @pytest.mark.parametrize("first", ["cpu", "memory", "ephemeral-storage"])
 def test_what_is_no_scalar_resource_comes_first(first: str) -> None:
     pages = {"hugepages-2Mi": "2Mi"}
@@ -358,23 +338,6 @@ def test_any_of_many_scalar_resources_may_come_first() -> None:
             "message": outcome["message"].replace(names[0], name),
         }
         assert LINES.judged("1.36.2", case(wants, on=on), other)[0] == "admissible"
-
-
-def test_victims_are_judged() -> None:
-    """Why a claim about victims cannot be true."""
-    wants = pod(requests={"cpu": "3"}, priority=CRITICAL)
-    near, far = pod("near", {"cpu": "3"}), pod("far", {"cpu": "1"})
-    an_input = case(wants, near, far)
-    assert LINES.judged("1.36.2", an_input, admitted("near")) == ("match", "")
-    verdict, why = LINES.judged("1.36.2", an_input, admitted("far"))
-    assert verdict == "impossible"
-    assert why == 'victims: the claim has ["far"], the kubelet gives ["near"]'
-    verdict, why = LINES.judged("1.36.2", an_input, admitted())
-    assert (verdict, why.partition(":")[0]) == ("impossible", "victims")
-    wants = pod(requests={"cpu": "1"}, priority=CRITICAL)
-    twins = case(wants, pod("one", {"cpu": "2"}), pod("two", {"cpu": "2"}))
-    assert LINES.judged("1.36.2", twins, admitted("two"))[0] == "match"
-    assert LINES.judged("1.36.2", twins, admitted("one"))[0] == "impossible"
 
 
 def test_victims_free_what_their_amounts_round_up_to() -> None:

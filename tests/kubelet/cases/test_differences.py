@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from kubeledger.kubelet.cases.fields import first_difference
-from tests.kubelet.cases import test_imagegc as images
-from tests.kubelet.cases.lines import Lines
 
 
 @pytest.mark.parametrize(
@@ -38,15 +36,3 @@ def test_the_first_difference(possible: object, claimed: object, said: str) -> N
 def test_a_long_value_is_cut() -> None:
     """It may have any length."""
     assert len(first_difference({"a": "x" * 9999}, {"a": ""})) < 900
-
-
-def test_the_difference_is_behind_what_chance_allows() -> None:
-    """A claim that takes the other of two tied images is compared from there on."""
-    lines = Lines("imagegc")
-    given = images.case_input(images.step("deleteUnusedImages"))
-    decided = lines.decided("1.36.2", given)
-    first = decided["steps"][0]["removed"]
-    other = decided | {"steps": [decided["steps"][0] | {"removed": first[::-1], "error": "x"}]}
-    verdict, why = lines.judged("1.36.2", given, other)
-    assert verdict == "impossible"
-    assert why == 'steps[0].error: the claim has "x", the kubelet gives ""'

@@ -126,35 +126,6 @@ def test_a_version_that_differs(
         assert value == expected, version
 
 
-def test_a_resize_orders_decreases_first_and_may_restart() -> None:
-    """The limit of a resource counts before its request; a policy is that of its resource."""
-    policy = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
-    of = pod(
-        container("more", limits={"cpu": "2"}),
-        container("less", limits={"cpu": "1"}, requests={"cpu": "1"}),
-        container("same", limits={"cpu": "1000m"}),
-        container("anew", limits={"memory": "2Gi"}, resizePolicy=policy),
-    )
-    names = ("more", "less", "same", "anew")
-    actuated = {
-        "more": {"limits": ONE_CPU},
-        "less": {"limits": {"cpu": "2"}},
-        "same": {"limits": ONE_CPU},
-        "anew": {"limits": {"memory": "1Gi"}},
-    }
-    listed = [status(name, "running") for name in names]
-    outcome = LINES.decided("1.36.2", case(of, *listed, actuated=actuated))
-    assert outcome["containersToUpdate"] == {"cpu": ["less", "more"]}
-    assert outcome["containersToStart"] == [3]
-    assert outcome["containersToKill"] == {
-        "c://anew": {
-            "name": "anew",
-            "reason": "",
-            "message": "Container anew resize requires restart",
-        }
-    }
-
-
 def test_those_who_asked_are_reset_last() -> None:
     """App containers before init containers, and all instances of each."""
     rules = [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}]
@@ -169,14 +140,6 @@ def test_those_who_asked_are_reset_last() -> None:
     ]
     outcome = LINES.decided("1.36.2", case(of, *listed, restartAllContainers=True))
     assert outcome["containersToReset"] == ["c://b2", "c://b", "c://i", "c://a"]
-
-
-def test_an_outcome_has_the_keys_of_its_version() -> None:
-    outcome = LINES.decided("1.36.2", RESIZED)
-    del outcome["containersToUpdate"]
-    assert "the claim has nothing" in LINES.judged("1.36.2", RESIZED, outcome)[1]
-    newer = {**LINES.decided("1.30.1", RESIZED), "containersToReset": []}
-    assert "the kubelet gives nothing" in LINES.judged("1.30.1", RESIZED, newer)[1]
 
 
 TWO = pod(container(), initContainers=[container("i"), container("j")])

@@ -52,19 +52,3 @@ def test_every_version_holds_after_the_threshold(minor: int) -> None:
         [{"containerID": CONTAINER_ID, "result": "Failure"}],
         [],
     ]
-
-
-def test_a_claim_with_an_event_is_impossible() -> None:
-    """No recorded outcome has one, not even what the kubelet would tell its recorder."""
-    outcome = LINES.decided("1.36.2", case())
-    outcome["ticks"][0]["events"] = ["Warning Unhealthy Liveness probe failed: bad"]
-    verdict, why = LINES.judged("1.36.2", case(), outcome)
-    assert verdict == "impossible"
-    assert why.startswith('ticks[0].events: the claim has ["Warning Unhealthy Liveness probe')
-
-
-def met(container_id: str, **state: object) -> dict[str, Any]:
-    """The status of a pod with a started container."""
-    running = {"running": {"startedAt": "2026-01-05T08:00:00Z"}}
-    one = {"name": "app", "containerID": container_id, "state": state or running, "started": True}
-    return {"phase": "Running", "containerStatuses": [one]}

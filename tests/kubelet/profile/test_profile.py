@@ -1,7 +1,6 @@
 """Versions resolve, facts start where they say, the parity page is current."""
 
 import ast
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -153,21 +152,14 @@ def test_a_fact_that_cases_prove_decides_one_of_them(group: str, name: str) -> N
     )
 
 
-def _attributes(tree: ast.Module) -> Iterator[str]:
-    return (node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute))
-
-
 def _names_minor(node: ast.AST) -> bool:
     return "minor" in {getattr(node, "attr", None), getattr(node, "id", None)}
 
 
-def _compares_versions(tree: ast.Module) -> bool:
+def _compares_versions(node: ast.Compare) -> bool:
     order = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
-    return any(
-        any(map(_names_minor, (node.left, *node.comparators)))
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Compare) and any(isinstance(op, order) for op in node.ops)
-    )
+    sides = (node.left, *node.comparators)
+    return any(isinstance(op, order) for op in node.ops) and any(map(_names_minor, sides))
 
 
 def test_facts_are_asked_and_versions_are_not_compared() -> None:
@@ -175,10 +167,11 @@ def test_facts_are_asked_and_versions_are_not_compared() -> None:
     asked, compare = set[str](), set[str]()
     for module in PACKAGE.rglob("*.py"):
         if PACKAGE / "kubelet" / "profile" not in module.parents:
-            tree = ast.parse(module.read_text(encoding="utf-8"))
-            asked |= set(_attributes(tree))
-            if _compares_versions(tree):
-                compare.add(str(module.relative_to(PACKAGE)))
+            for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Attribute):
+                    asked.add(node.attr)
+                elif isinstance(node, ast.Compare) and _compares_versions(node):
+                    compare.add(str(module.relative_to(PACKAGE)))
     declared = {name for facts in FACT_TABLES.values() for name in facts}
     assert declared - asked == UNDECIDED
     assert sorted(compare) == sorted(COMPARE_VERSIONS)

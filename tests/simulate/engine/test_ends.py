@@ -10,14 +10,12 @@ from kubeledger.analyze.whatif import Outlook, outlook
 from kubeledger.analyze.why import explain, parse_target
 from kubeledger.model.bodies.lifecycle import (
     ContainerKilled,
-    ContainerRestarted,
     ContainerStarted,
     PodConfigChanged,
     PodListed,
     PodRejected,
     PodTerminated,
     PodTerminating,
-    RestartBackedOff,
 )
 from kubeledger.model.bodies.node import KubeletExited, KubeletStarted
 from kubeledger.model.record import Record
@@ -124,54 +122,6 @@ def test_another_shutdown_is_undecided() -> None:
 
 
 # Changed specs in a simulated node: kills, restarts, another static pod, verification.
-
-VERSIONS = ("1.21.3", "1.25.12", "1.30.14", "1.36.2")
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_a_changed_definition_kills_and_starts_anew(version: str) -> None:
-    """Also with restart policy Never; images in lists are those that run; all is verified."""
-    found = played("updates", version)
-    updates = {r.seq for r in found if isinstance(r.body, PodConfigChanged)}
-    kills = [
-        r for r in found if isinstance(r.body, ContainerKilled) and r.body.reason == "spec_changed"
-    ]
-    reported = [(r.body.container, r.body.message, r.body.grace_period_s) for r in kills]  # type: ignore[attr-defined]
-    changed = "Container {} definition changed, will be restarted"
-    expected = [
-        ("server", changed.format("server"), 7),
-        ("job", changed.format("job"), 30),
-        ("server", changed.format("server"), 7),
-    ]
-    if version == "1.36.2":  # before 1.32 a running sidecar stays as it is
-        expected.insert(2, ("proxy", "Init container proxy definition changed", 7))
-    assert reported == expected
-    assert all(r.cause in updates for r in kills)
-    restarts = [
-        (r.body.container, r.body.restart_count)
-        for r in found
-        if isinstance(r.body, ContainerRestarted) and r.body.reason == "spec_changed"
-    ]
-    assert [each for each in restarts if each[0] == "server"] == [("server", 1), ("server", 2)]
-    assert ("job", 1) in restarts
-    statuses = [
-        (r.body.status or {}).get("containerStatuses", ())
-        for r in found
-        if isinstance(r.body, PodListed) and r.body.pod == "web"
-    ]
-    shown = [one["image"] for each in statuses for one in each if one["name"] == "server"]
-    assert list(dict.fromkeys(shown)) == [f"example/web:{n}" for n in (1, 2, 3)]
-    rest = [o for o in outcomes(found) if isinstance(o, Finding) and o.verdict != "match"]
-    # That no line says what an UPDATE changed leaves the next back-off open.
-    assert all(o.verdict == "unverifiable" and o.subject.endswith("crash/app") for o in rest)
-
-
-def test_another_definition_begins_without_a_back_off() -> None:
-    """A container that fails again and again, and whose next image is sound or not."""
-    values = [r.body.back_off_s for r in played("updates") if isinstance(r.body, RestartBackedOff)]
-    reported = list(dict.fromkeys(values[: values.index(80) + 1]))
-    assert reported == [10, 20, 40, 80]
-    assert values[values.index(80) + 1] == 10
 
 
 @pytest.mark.parametrize(("version", "waits"), [("1.21.3", False), ("1.36.2", True)])

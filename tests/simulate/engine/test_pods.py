@@ -160,33 +160,6 @@ def test_a_failed_sidecar_is_restarted_beside_the_app() -> None:
     clean(found)
 
 
-def test_a_failed_liveness_probe_kills_and_restarts(version: str) -> None:
-    script = ContainerScript(
-        stop_ns=99 * S,
-        probes={
-            "liveness": (
-                ProbeStep(from_ns=0, result="success"),
-                ProbeStep(from_ns=10 * S, result="failure", output="gone"),
-            )
-        },
-    )
-    pod = planned("a", container(livenessProbe=probe()), scripts={"app": script})
-    found = run(pod, version=version, minutes=10)
-    by_seq = {r.seq: r for r in found}
-    kill = next(r for r in found if r.kind == "lifecycle.ContainerKilled")
-    assert kill.cause is not None
-    assert by_seq[kill.cause].kind == "prober.ProbeTransitioned"
-    body: Any = kill.body
-    assert body.message == "Container app failed liveness probe, will be restarted"
-    assert body.grace_period_s == 5
-    died = next(r for r in found if r.kind == "lifecycle.ContainerDied")
-    assert died.cause == kill.seq
-    # It did not end in its five seconds, so it was killed.
-    assert getattr(died.body, "exit_code", None) == 137
-    assert of_kind(found, "lifecycle.ContainerRestarted")[0].reason == "liveness_probe"
-    clean(found)
-
-
 def test_jobs_end(version: str) -> None:
     once = ContainerScript(exits=(ExitStep(after_ns=30 * S, code=0),))
     twice = ContainerScript(
@@ -242,32 +215,6 @@ def test_a_full_node_refuses(version: str) -> None:
     found = run(*pods, planned("q", nodeSelector={"a": "b"}), version=version)
     refused = {b.pod: b.reason for b in of_kind(found, "lifecycle.PodRejected")}
     assert refused == {"p3": "OutOfcpu", "p4": "OutOfcpu", "q": "NodeAffinity"}
-    clean(found)
-
-
-def test_preemption_kills_one_by_one_and_holds_up_the_rest(version: str) -> None:
-    pods = [
-        planned(
-            f"p{n}",
-            container(requests={"cpu": f"{500 + 100 * n}m"}),
-            terminationGracePeriodSeconds=10,
-            scripts={"app": ContainerScript(stop_ns=(3 + n) * S)},
-        )
-        for n in range(4)
-    ]
-    critical = planned("crit", container(requests={"cpu": "2"}), at_s=60, priority=2_000_000_000)
-    hopeless = planned("big", container(requests={"cpu": "20"}), at_s=61, priority=2_000_000_000)
-    found = run(*pods, critical, hopeless, planned("late", at_s=61), version=version)
-    victims = [b.victim_pod for b in of_kind(found, "preemption.PodPreempted")]
-    assert len(victims) == 2
-    killed = [b.pod for b in of_kind(found, "lifecycle.ContainerKilled")]
-    assert killed == victims
-    first, second = (r.ts_ns for r in found if r.kind == "lifecycle.ContainerKilled")
-    assert second - first > 3 * S
-    assert seconds(found, "lifecycle.PodAdmitted", "late") > seconds(
-        found, "lifecycle.PodAdmitted", "crit"
-    )
-    assert [b.preemptor_pod for b in of_kind(found, "preemption.PreemptionFailed")] == ["big"]
     clean(found)
 
 

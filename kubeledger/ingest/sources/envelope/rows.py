@@ -295,11 +295,14 @@ def lines_of(chunks: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
 
 _MESSAGE, _TIME, _HOST = "message", "timestamp", "hostname"
 CSV_BEGIN = regex(
-    rb'"[^\n]*",|\d{4}-\d\d-\d\d[T ][\d:.Z+-]+,'
+    rb'"[^\n]*",'
+    rb"|\d{4}-\d\d-\d\d[T ][\d:.Z+-]+,(?!(?<=:\d\d,)\d{1,9}(?: ?(?:Z|[+-]\d\d:?\d\d))?[ |\]])"
     rb'|(?:[^\n]*,)?"?(?:@?message|MESSAGE|log|[Ll]ine|msg|_raw|SyslogMessage|LogMessage|LogEntry'
     rb'|textPayload|jsonPayload\.MESSAGE)"?(?:,|\r?\n)'
 )
-"""A quoted column, a time, or a header that names a column as those of messages are named."""
+"""A quoted column, a time, or a header that names a column as those of messages are named.
+
+No column begins behind a comma between a time's seconds and their fraction."""
 _NAME = regex(r"[@\w][\w.@ /-]{0,60}(?: ?\[\w+\])?")
 _NO_NAME = regex(r"[\d\W]*\Z|\d{4}-")
 _A_TIME = regex(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*\Z")

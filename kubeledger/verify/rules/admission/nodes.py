@@ -235,8 +235,9 @@ def device_counts(
         if plugin is not None and plugin.healthy is None:
             found[resource] = [None]
             continue
-        held = {device for containers in manager.pods.values() for grants in containers.values()
-                if resource in grants for device in grants[resource].device_ids}  # fmt: skip
+        given = (grants for of_pod in manager.pods.values() for grants in of_pod.values())
+        grants = (each[resource] for each in given if resource in each)
+        held = {device for grant in grants for device in grant.device_ids}
         healthy = 0 if plugin is None else plugin.healthy or 0
         likely = max(healthy, len(held)) if plugin is not None or held else listed
         if likely is not None:

@@ -121,8 +121,10 @@ class Resizes:
         versions = pods.versions(listed)
         later = sum(each.ts_ns <= until_ns for each in versions)
         shown = [each.pod for each in versions[: later + 1]]
-        asked = ({c.name or "": c.resources or _NOTHING for c in containers_of(pod)}
-                 for pod in shown if pod is not None)  # fmt: skip
+        asked = (
+            {c.name or "": c.resources or _NOTHING for c in containers_of(pod)}
+            for pod in filter(None, shown)
+        )
         if None in shown or any(_shows(given, each) for each in asked):
             return False
         return pods.is_unchanged(listed, since_ns, until_ns)

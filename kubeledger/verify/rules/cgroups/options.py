@@ -229,8 +229,8 @@ class PodOptions:
             return "the runtime's rule for the sandbox of a pod with overhead"
         if body.sandbox:
             return [self._of_sandbox(body)]
-        found = [self._of_container(container, body) for container in self._containers
-                 if body.container in (None, container.name)]  # fmt: skip
+        asked = (each for each in self._containers if body.container in (None, each.name))
+        found = [self._of_container(container, body) for container in asked]
         if body.container is None:
             # What no list and no line names may be a debug container, for which nothing is asked.
             return [self._of_sandbox(body), *found]

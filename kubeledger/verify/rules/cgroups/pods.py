@@ -295,9 +295,13 @@ def _given(pod: Pod) -> Iterator[Pod]:
 def differing_resources(first: ListedPod, second: ListedPod) -> tuple[str, str, str] | None:
     """The first container whose resources two versions show differently, and both in JSON."""
     pods = [listed.pod for listed in (first, second)]
-    given = [{c.name: {"requests": c.requests, "limits": c.limits}
-              for c in (*(pod.spec.containers or ()), *(pod.spec.init_containers or ()))}
-             for pod in pods if pod is not None]  # fmt: skip
+    given = [
+        {
+            c.name: {"requests": c.requests, "limits": c.limits}
+            for c in (*(pod.spec.containers or ()), *(pod.spec.init_containers or ()))
+        }
+        for pod in filter(None, pods)
+    ]
     before, after = given if len(given) == 2 else ({}, {})
     for name in after:
         sides = before.get(name), after[name]

@@ -168,7 +168,10 @@ class QOSLevels:
         if compared.ruling.allowed:
             return judge([compared.ruling]), compared
         unknown = [phrase for _, sums in found for phrase in sums.unknown]
-        excuse = self._lost(ts_ns, ts_ns + ROUND_NS, unknown) or self._usage(body, ts_ns, compared)
+        # Who counted at a write is as uncertain as the lines around the write.
+        spans = ((ts_ns, ts_ns + ROUND_NS), *((start, end) for (start, end, _), _ in found))
+        losses = (self._lost(start, end, unknown) for start, end in spans)
+        excuse = next(filter(None, losses), None) or self._usage(body, ts_ns, compared)
         if excuse is None:
             sums = self._summer.between(*self._unseen(ts_ns)[:2], rules)
             again = compare(body, [self._option(body, ts_ns, rules, before, sums, None)])

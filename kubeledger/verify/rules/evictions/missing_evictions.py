@@ -54,12 +54,13 @@ def _may_mean(claim: Decision, threshold: Threshold, reading: Reading | None) ->
 
 
 def judge_met(
-    rounds: Rounds, ts_ns: int, claim: Decision, seqs: tuple[int, ...]
+    rounds: Rounds, ts_ns: int, claim: Decision, seqs: tuple[int, ...], lost: str | None
 ) -> list[tuple[Judgement, Threshold | None]]:
     """The thresholds that a decision may mean, and whether each was met when the round acted.
 
     Which one was meant no line shows below verbosity 3. Without any, what is claimed is none of
-    the settings. Under a variant only the claimed resource counts.
+    the settings. Under a variant only the claimed resource counts. ``lost``: lines that may be
+    missing of the round.
     """
     if rounds.loose:
         claim = ReclaimAttempted(resource=claim.resource)
@@ -82,6 +83,8 @@ def judge_met(
     # Of which kind it was, and in which round, follows from lines that may be lost.
     of_any_kind = replace(claim, threshold_kind=None, observed=None)
     certain = not any(_may_mean(of_any_kind, each, reading) for each, reading in read.items())
+    if lost is not None and not certain:
+        return [(open_to(lost, denied=why, inputs=seqs), None)]
     return [(same(False, why, inputs=seqs, certain=certain), None)]
 
 

@@ -27,6 +27,7 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, all_of, open_to, same
 from kubeledger.verify.context import Prescan, See, VerifyContext
+from kubeledger.verify.evidence.coverage import SIGNALS_NS
 from kubeledger.verify.evidence.times import UNSEEN_STEP_NS
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.evictions.grace_and_message import Eviction, used_by_containers
@@ -134,9 +135,11 @@ class EvictionVerifier(RuleVerifier):
         sure, fields = conditions.sure, {"conditions": sorted(reported)}
         seqs = [reading.seq for reading in last.readings.values()]
         prefix = f"the node reports {names_of(reported)}: "
-        met = [threshold_says(threshold, last.readings[threshold.signal])
-               for threshold, belief in current.beliefs.items()
-               if threshold.signal in last.readings and None not in belief.states]  # fmt: skip
+        met = [
+            threshold_says(threshold, last.readings[threshold.signal])
+            for threshold, belief in current.beliefs.items()
+            if threshold.signal in last.readings and None not in belief.states
+        ]
         why = "; ".join(met) or "no threshold is met, nor was for the transition period"
         judgement = same(True, prefix + why, expected=fields, inputs=seqs)
         if not sure <= reported <= conditions.possible:
@@ -192,8 +195,9 @@ class EvictionVerifier(RuleVerifier):
     ) -> list[tuple[Judgement, Threshold | None]]:
         rounds, seq = self._rounds, self.context.settings.seq
         seqs = () if seq is None else (seq,)
-        found = [(replace(met, inputs=(*met.inputs, *seqs)), threshold)
-                 for met, threshold in judge_met(rounds, ts_ns, body, seqs)]  # fmt: skip
+        loss = self.context.coverage.missing(ts_ns - SIGNALS_NS, ts_ns)
+        judged = judge_met(rounds, ts_ns, body, seqs, None if loss is None else loss.phrase)
+        found = [(replace(met, inputs=(*met.inputs, *seqs)), limit) for met, limit in judged]
         if not rounds.loose and len(found) == 1 and found[0][0].verdict == "impossible":
             now_ns = 0 if rounds.last is None else rounds.last.ts_ns
             rounds.current.learn(found[0][1], now_ns)

@@ -213,8 +213,11 @@ class Thresholds:
 
     def due(self) -> list[Threshold]:
         """Thresholds for which something must be reclaimed in every world."""
-        return [threshold for threshold, belief in self.beliefs.items()
-                if all(met and met.satisfied for met in belief.states)]  # fmt: skip
+        return [
+            threshold
+            for threshold, belief in self.beliefs.items()
+            if all(met and met.satisfied for met in belief.states)
+        ]
 
 
 def may_act(belief: Belief[Met | None]) -> bool:

@@ -328,6 +328,7 @@ class ImageUse:
     def _detected(self, image_id: str, ts_ns: int) -> tuple[int, int]:
         """When a pass surely saw an image in use last, not before which time, and the list."""
         uses = self._uses.get(image_id, {}).values()
-        found = [(use.to_ns - _DETECTED_NS, use.seq) for use in uses
-                 if use.to_ns <= ts_ns and use.to_ns - use.from_ns > _DETECTED_NS]  # fmt: skip
+        over = (use for use in uses if use.to_ns <= ts_ns)
+        long = (use for use in over if use.to_ns - use.from_ns > _DETECTED_NS)
+        found = [(use.to_ns - _DETECTED_NS, use.seq) for use in long]
         return max(found, default=(ZERO_TIME_NS, 0))
