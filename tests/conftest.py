@@ -53,10 +53,11 @@ _NOT_QUICK_PLACES = (
     *("simulate/engine/test_cpus.py", "simulate/engine/test_numa_memory.py"),
     *("kubelet/cases/test_conformance.py", "ledger/test_damage.py", "ledger/test_faults.py"),
     *("ledger/test_foreign_files.py", "replay/test_instants.py", "test_notebook.py"),
-    *("verify/properties/test_lies.py", "verify/properties/test_tales.py", "verify/test_guards.py"),
+    *("verify/properties", "verify/test_guards.py"),
 )
 """Where hardly a test is quick."""
-_NOT_QUICK_FIXTURES = frozenset({"ask", "bucket", "nodes", "place"})
+_NOT_QUICK_FIXTURES = frozenset({"ask", "bucket", "needed", "nodes", "place"})
+"""What comes with whole recordings, or with a server."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
