@@ -52,7 +52,8 @@ _NOT_QUICK_PLACES = (
     *("analyze/headlines", "cli", "ingest/test_prefixes.py"),
     *("simulate/engine/test_cpus.py", "simulate/engine/test_numa_memory.py"),
     *("kubelet/cases/test_conformance.py", "ledger/test_damage.py", "ledger/test_faults.py"),
-    *("ledger/test_foreign_files.py", "replay/test_instants.py", "test_notebook.py"),
+    *("ledger/test_foreign_files.py", "ledger/test_kept.py", "replay/test_instants.py"),
+    *("test_notebook.py", "analyze/whatif/test_world.py", "simulate/engine/test_pulls.py"),
     *("verify/properties", "verify/test_guards.py"),
 )
 """Where hardly a test is quick."""
