@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any, Literal
 
 from kubeledger.ingest.correlate.admission import AdmissionAssembler
-from kubeledger.ingest.correlate.assembler import Assembler, Declared, ItemHandler, reads
+from kubeledger.ingest.correlate.assembler import Assembler, Declared, Handler, reads
 from kubeledger.ingest.correlate.assignments import CpuAssembler, MemoryAssembler
 from kubeledger.ingest.correlate.cgroups import CgroupAssembler
 from kubeledger.ingest.correlate.containers import ContainerEventsAssembler
@@ -33,7 +34,6 @@ from kubeledger.ingest.correlate.topology import TopologyAssembler
 from kubeledger.ingest.correlate.troubles import ShutdownAssembler, TroublesAssembler
 from kubeledger.ingest.derive.probes import ProbesAssembler
 from kubeledger.ingest.derive.tick_grid import LostLinesAssembler
-from kubeledger.ingest.klog.router import LineHandler
 from kubeledger.ingest.planning.plan import KubeletVersion
 from kubeledger.ingest.sources.items import Fact, Facts, Item, LogLine
 from kubeledger.model.bodies.node import KubeletStarted
@@ -180,47 +180,30 @@ class Assemblers:
         made = self.registers.made
         return (made[kind] for kind in IN_ORDER if kind in made)
 
-    def of_lines(self) -> dict[str, list[LineHandler]]:
-        """Message -> what its lines are given to."""
-        found: dict[str, list[LineHandler]] = {}
+    def of(self, word: Literal["reads", "takes"]) -> dict[Any, list[Handler]]:
+        """Message -> what its lines are given to; or type -> what its items are."""
+        found: dict[Any, list[Handler]] = {}
         for kind in IN_ORDER:
-            for each in kind.declared("reads"):
+            for each in kind.declared(word):
                 heard = found.setdefault(each.what, [])
-                heard.append(partial(self._first_line, heard, len(heard), kind, each))
+                heard.append(partial(self._first, heard, len(heard), kind, each))
         return found
 
-    def of_items(self) -> dict[type, list[ItemHandler]]:
-        """Type -> what its items are given to."""
-        found: dict[type, list[ItemHandler]] = {}
-        for kind in IN_ORDER:
-            for each in kind.declared("takes"):
-                heard = found.setdefault(each.what, [])
-                heard.append(partial(self._first_item, heard, len(heard), kind, each))
-        return found
-
-    def _first_line(
+    def _first(
         self,
-        heard: list[LineHandler],
-        place: int,
-        kind: type[Assembler],
-        declared: Declared,
-        line: LogLine,
-    ) -> Facts | None:
-        """The first line of a message: what it ends, or tells of time, nobody has said yet."""
-        registers = self.registers
-        if kind not in registers.made and not declared.is_read(line):
-            due = kind.shares_queue and not declared.only_ends
-            return registers.queue.release(line.ts_ns) if due else ()
-        heard[place] = registers.assembler(kind).of_line(declared)
-        return heard[place](line)
-
-    def _first_item(
-        self,
-        heard: list[ItemHandler],
+        heard: list[Handler],
         place: int,
         kind: type[Assembler],
         declared: Declared,
         item: Item,
-    ) -> Facts:
-        heard[place] = self.registers.assembler(kind).of_item(declared)
+    ) -> Facts | None:
+        """The first that comes: what a line ends, or tells of time, nobody may have said yet."""
+        registers = self.registers
+        if isinstance(item, LogLine):
+            if kind not in registers.made and not declared.is_read(item):
+                due = kind.shares_queue and not declared.only_ends
+                return registers.queue.release(item.ts_ns) if due else ()
+            heard[place] = registers.assembler(kind).of_line(declared)
+        else:
+            heard[place] = registers.assembler(kind).of_item(declared)
         return heard[place](item)

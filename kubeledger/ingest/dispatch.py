@@ -190,7 +190,7 @@ class Dispatcher:
         registers = self._registers = self._made.registers
         self._starts = registers.assembler(StartAssembler)
         self._errors = registers.assembler(ErrorsAssembler)
-        self.router, self._handlers = router(self._made.of_lines()), self._made.of_items()
+        self.router, self._handlers = router(self._made.of("reads")), self._made.of("takes")
         self._sequencer = Sequencer(registers.waiting_since, () if state is None else state.held)
 
     @property

@@ -39,7 +39,7 @@ def read_only(log: Path) -> None:
     """Read the log as the import does, without assemblers at work and without a ledger."""
     context = BundleContext(node="node")
     version = KubeletVersion(None, None)
-    routes = router(Assemblers(context, lambda _: version).of_lines())
+    routes = router(Assemblers(context, lambda _: version).of("reads"))
     source = SourceFile(log.name, log)
     for _ in KlogReader(Account(log.name), routes, Clock(2026)).read(source.chunks()):
         pass

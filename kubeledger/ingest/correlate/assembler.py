@@ -27,6 +27,8 @@ from kubeledger.ingest.klog.router import LineHandler
 from kubeledger.ingest.sources.items import Facts, Item, LogLine
 
 ItemHandler = Callable[[Item], Facts]
+Handler = Callable[[Any], Facts | None]
+"""A ``LineHandler`` or an ``ItemHandler``."""
 M = TypeVar("M", bound=Callable[..., Any])
 
 

@@ -115,7 +115,7 @@ def test_record(case: Line) -> None:
     """The kind of the record to which the line leads alone: its keys are those of the handlers."""
     context = BundleContext(node="n")
     assemblers = Assemblers(context, lambda _: KubeletVersion(None, None))
-    heard = hear(router(assemblers.of_lines()), log_line(case.text))
+    heard = hear(router(assemblers.of("reads")), log_line(case.text))
     assert heard is not None, f"no row knows {case.text}"
     line, handlers = heard
     facts: list[Fact] = []
