@@ -54,15 +54,11 @@ class CpuCase(ManagerCase, frozen=True, kw_only=True):
     steps: tuple[CpuStep, ...]
 
 
-Entries = dict[str, dict[str, str]]
-"""Pod UID -> container -> its CPUs."""
-
-
 class CPUsHeld(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    """Who has which CPUs; after a start that failed nobody does."""
+    """Who has which CPUs, by pod UID; after a start that failed nobody does."""
 
     default: str | UnsetType = UNSET
-    entries: Entries | UnsetType = UNSET
+    entries: dict[str, dict[str, str]] | UnsetType = UNSET
     pod_entries: dict[str, str] | UnsetType = UNSET
 
 
@@ -75,13 +71,10 @@ class StepOutcome(CPUsHeld, kw_only=True, forbid_unknown_fields=True, rename="ca
     updates: list[tuple[str, str]] | UnsetType = UNSET
 
 
-class Outcome(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+class Outcome(CPUsHeld, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     """What came of the start and of each step, and the file at the end."""
 
     start_error: str
-    default: str | UnsetType = UNSET
-    entries: Entries | UnsetType = UNSET
-    pod_entries: dict[str, str] | UnsetType = UNSET
     steps: list[StepOutcome]
     state_file: str | None
 
