@@ -5,8 +5,8 @@ The narrow form leaves columns out, and cuts what does not fit the screen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import click
 
@@ -20,6 +20,7 @@ from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.state import PARTS, NodeState
 
 Rows = Iterable[Sequence[Any]]
+T = TypeVar("T")
 
 _ID_WIDTH = 19  # sha256: and twelve digits, as the runtimes' own tools show them
 _NS_PER_DAY = 24 * 3600 * NS_PER_S
@@ -55,6 +56,27 @@ class _Page:
         if rows:
             self.rows(columns, rows)
 
+    def objects(self, title: str, columns: str, rows: Rows) -> None:
+        """A table of objects, sorted: of each come the cells, then itself.
+
+        Args:
+            columns: ``since=since_ts_ns`` shows a field of the object, any other the next cell.
+        """
+        heads, _, fields = zip(*(each.partition("=") for each in columns.split(", ")), strict=True)
+        shown = []
+        for *cells, about in rows:
+            given = iter(cells)
+            shown.append([self._field(about, name) if name else next(given) for name in fields])
+        self.table(title, ", ".join(heads), sorted(shown))
+
+    def _field(self, about: object, name: str) -> Any:  # noqa: ANN401 # of any type
+        value = getattr(about, name)
+        if name.endswith("_ts_ns"):
+            return self.time(value)
+        if isinstance(value, tuple):
+            return " ".join(value)
+        return _yes(value) if value is None or isinstance(value, bool) else value
+
     def rows(self, columns: str, rows: Rows) -> None:
         """A table without a name."""
         form = "wide" if self._width_max is None else "table"
@@ -82,6 +104,11 @@ def _name(state: NodeState, key: str) -> str:
     """What people call a pod; its key when its name is unknown."""
     pod = state.lifecycle.pods.get(key)
     return f"{pod.namespace}/{pod.name}" if pod is not None and pod.name else key
+
+
+def _inner(nested: Mapping[str, Mapping[Any, T]]) -> Iterator[tuple[str, str, T]]:
+    """What is inside, with its outer and its inner key."""
+    return ((outer, name, held) for outer, inner in nested.items() for name, held in inner.items())
 
 
 def _kubelet(state: NodeState, page: _Page) -> None:
@@ -121,18 +148,11 @@ def _machine(state: NodeState, page: _Page) -> None:
 
 def _pods(state: NodeState, page: _Page) -> None:
     pods = sorted(state.lifecycle.pods.items(), key=lambda item: (_name(state, item[0]), item[0]))
-    rows = [
-        (
-            _name(state, key),
-            pod.phase,
-            _admission(pod),
-            pod.qos_class,
-            page.time(pod.decided_ts_ns or pod.since_ts_ns),
-            _containers(pod),
-            pod.uid,
-        )
-        for key, pod in pods
-    ]
+    rows = []
+    for key, pod in pods:
+        since = page.time(pod.decided_ts_ns or pod.since_ts_ns)
+        shown = pod.phase, _admission(pod), pod.qos_class, since, _containers(pod), pod.uid
+        rows.append((_name(state, key), *shown))
     columns = "pod, phase, admitted, qos*, since, containers, uid*"
     page.table("pods", columns, rows)
 
@@ -175,37 +195,30 @@ def _holder(state: NodeState, key: str, held: HeldCpus | HeldDevices | HeldMemor
 
 def _devices(state: NodeState, page: _Page) -> None:
     manager = state.devicemanager
-    rows = sorted(
-        (resource, _holder(state, key, held), container, " ".join(held.device_ids),
-         " ".join(sorted(held.numa or ())), page.time(held.since_ts_ns))
-        for key, containers in manager.pods.items()
-        for container, resources in containers.items()
-        for resource, held in resources.items()
-    )  # fmt: skip
-    page.table("devices", "resource, pod, container, devices, numa, since", rows)
-    in_use = {
-        name: {d for row in rows if row[0] == name for d in row[3].split(" ")}
-        for name in manager.resources
-    }
-    plugins = [
-        (name, r.total, r.healthy, len(in_use[name]), page.time(r.registered_ts_ns),
-         page.time(r.stopped_ts_ns))
-        for name, r in sorted(manager.resources.items())
-    ]  # fmt: skip
-    columns = "resource, total, healthy, in use, registered, stopped"
-    page.table("device plugins", columns, plugins)
+    rows, in_use = [], {name: set[str]() for name in manager.resources}
+    for key, containers in manager.pods.items():
+        for container, resource, held in _inner(containers):
+            numa = " ".join(sorted(held.numa or ()))
+            rows.append((resource, _holder(state, key, held), container, numa, held))
+            in_use.setdefault(resource, set()).update(held.device_ids)
+    columns = "resource, pod, container, devices=device_ids, numa, since=since_ts_ns"
+    page.objects("devices", columns, rows)
+    plugins = [(name, len(in_use[name]), each) for name, each in manager.resources.items()]
+    columns = "resource, total=total, healthy=healthy, in use, "
+    columns += "registered=registered_ts_ns, stopped=stopped_ts_ns"
+    page.objects("device plugins", columns, plugins)
 
 
 def _claims(state: NodeState, page: _Page) -> None:
-    rows = sorted(
-        (f"{held.namespace}/{held.claim}", held.pod or _name(state, key), driver,
-         " ".join(f"{d.pool}/{d.device}" if d.device else " ".join(d.cdi_device_ids)
-                  for d in devices), page.time(held.since_ts_ns))
-        for key, claims in state.dra.pods.items()
-        for held in claims.values()
-        for driver, devices in (held.drivers or {"": ()}).items()
-    )  # fmt: skip
-    page.table("claims", "claim, pod, driver, devices, since", rows)
+    rows = []
+    for key, _, held in _inner(state.dra.pods):
+        for driver, given in (held.drivers or {"": ()}).items():
+            named = (
+                f"{d.pool}/{d.device}" if d.device else " ".join(d.cdi_device_ids) for d in given
+            )
+            pod = held.pod or _name(state, key)
+            rows.append((f"{held.namespace}/{held.claim}", pod, driver, " ".join(named), held))
+    page.objects("claims", "claim, pod, driver, devices, since=since_ts_ns", rows)
 
 
 def _resources(state: NodeState, page: _Page) -> None:
@@ -234,12 +247,8 @@ def _amounts(given: ResourceAmounts | None) -> str:
 
 def _cpus(state: NodeState, page: _Page) -> None:
     manager = state.cpumanager
-    rows = sorted(
-        (_holder(state, key, held), container, held.cpu_set, page.time(held.since_ts_ns))
-        for key, containers in manager.pods.items()
-        for container, held in containers.items()
-    )
-    page.table("cpus", "pod, container, cpus, since", rows)
+    rows = [(_holder(state, key, held), name, held) for key, name, held in _inner(manager.pods)]
+    page.objects("cpus", "pod, container, cpus=cpu_set, since=since_ts_ns", rows)
     shown = {
         "policy": manager.policy,
         "reserved": manager.reserved_cpu_set,
@@ -250,51 +259,42 @@ def _cpus(state: NodeState, page: _Page) -> None:
 
 
 def _memory(state: NodeState, page: _Page) -> None:
-    rows = sorted(
-        (_holder(state, key, held), container, block.type if block else "",
-         str(block.size_bytes) if block else "",
-         ",".join(map(str, block.numa_nodes)) if block else "", page.time(held.since_ts_ns))
-        for key, containers in state.memorymanager.pods.items()
-        for container, held in containers.items()
-        for block in held.blocks or (None,)
-    )  # fmt: skip
-    page.table("memory", "pod, container, type, bytes, numa, since", rows)
+    rows = []
+    for key, container, held in _inner(state.memorymanager.pods):
+        holder = _holder(state, key, held)
+        for block in held.blocks or ():
+            numa = ",".join(map(str, block.numa_nodes))
+            rows.append((holder, container, block.type, str(block.size_bytes), numa, held))
+        if not held.blocks:
+            rows.append((holder, container, "", "", "", held))
+    page.objects("memory", "pod, container, type, bytes, numa, since=since_ts_ns", rows)
 
 
 def _topology(state: NodeState, page: _Page) -> None:
-    rows = sorted(
-        (_name(state, key), container or "(pod)",
-         "any" if a.numa_nodes is None else ",".join(map(str, a.numa_nodes)),
-         _yes(a.preferred), _yes(a.admit), a.policy or "", page.time(a.since_ts_ns))
-        for key, containers in state.topologymanager.pods.items()
-        for container, a in containers.items()
-    )  # fmt: skip
-    columns = "pod, container, numa, preferred, admitted, policy, since"
-    page.table("topology", columns, rows)
+    rows = []
+    for key, container, each in _inner(state.topologymanager.pods):
+        numa = "any" if each.numa_nodes is None else ",".join(map(str, each.numa_nodes))
+        rows.append((_name(state, key), container or "(pod)", numa, each))
+    columns = "pod, container, numa, preferred=preferred, admitted=admit, policy=policy, "
+    page.objects("topology", columns + "since=since_ts_ns", rows)
 
 
 def _probes(state: NodeState, page: _Page) -> None:
-    rows = sorted(
-        (_name(state, key), container, probe_type, worker.cached_result,
-         worker.last_result or "", worker.run, "on hold" if worker.on_hold else "",
-         page.time(worker.last_tick_ts_ns),
-         " ".join(f"{result} {count}" for result, count in sorted(worker.ticks.items())))
-        for key, containers in state.prober.pods.items()
-        for container, workers in containers.items()
-        for probe_type, worker in workers.items()
-    )  # fmt: skip
-    columns = "pod, container, type, result, last*, run, hold, last tick, ticks*"
-    page.table("probes", columns, rows)
+    rows = []
+    for key, containers in state.prober.pods.items():
+        for container, probe_type, each in _inner(containers):
+            hold = "on hold" if each.on_hold else ""
+            ticks = " ".join(f"{result} {count}" for result, count in sorted(each.ticks.items()))
+            rows.append((_name(state, key), container, probe_type, hold, ticks, each))
+    columns = "pod, container, type, result=cached_result, last*=last_result, run=run, hold, "
+    page.objects("probes", columns + "last tick=last_tick_ts_ns, ticks*", rows)
 
 
 def _images(state: NodeState, page: _Page) -> None:
-    rows = [
-        (_short(image_id), image.size_bytes, _yes(image.in_use), _yes(image.pinned),
-         page.time(image.first_detected_ts_ns), page.time(image.last_used_ts_ns))
-        for image_id, image in sorted(state.images.images.items())
-    ]  # fmt: skip
-    columns = "image, bytes, in use, pinned, first detected*, last used"
-    page.table("images", columns, rows)
+    images = [(_short(image_id), image) for image_id, image in state.images.images.items()]
+    columns = "image, bytes=size_bytes, in use=in_use, pinned=pinned, "
+    columns += "first detected*=first_detected_ts_ns, last used=last_used_ts_ns"
+    page.objects("images", columns, images)
     fs, run = state.images.image_fs, state.images.last_run
     if fs is not None:
         click.echo(f"image filesystem: {fs.available_bytes} of {fs.capacity_bytes} bytes free")
@@ -304,55 +304,45 @@ def _images(state: NodeState, page: _Page) -> None:
         click.echo(f"last garbage collection: {when} {outcome}")
         if run.error:
             click.echo(f"  {printable(run.error)}")
-    signals = [
-        (name, signal.available, signal.capacity, page.time(signal.read_ts_ns))
-        for name, signal in sorted(state.images.signals.items())
-    ]
-    page.table("eviction signals", "signal, available, capacity, read", signals)
+    columns = "signal, available=available, capacity=capacity, read=read_ts_ns"
+    page.objects("eviction signals", columns, state.images.signals.items())
 
 
 def _pulls(state: NodeState, page: _Page) -> None:
     pulls = state.imagepull
-    failing = sorted(
-        (_name(state, key), image, pull.failures, page.time(pull.failed_ts_ns),
-         page.time(pull.held_back_ts_ns), pull.error or pull.reason or "")
-        for key, images in pulls.failing.items()
-        for image, pull in images.items()
-    )  # fmt: skip
-    columns = "pod, image, failures, last failed, held back, error"
-    page.table("pulls that fail", columns, failing)
-    may = sorted(
-        (image, reference, "all pods" if users.everyone
-         else " ".join((*users.secrets, *users.service_accounts)), page.time(pulled.updated_ts_ns))
-        for reference, pulled in pulls.pulled.items()
-        for image, users in pulled.users.items()
-    )  # fmt: skip
-    page.table("pulled images", "image, ID, may be used by, since", may)
+    failing = [
+        (_name(state, key), image, pull.error or pull.reason or "", pull)
+        for key, image, pull in _inner(pulls.failing)
+    ]
+    columns = "pod, image, failures=failures, last failed=failed_ts_ns, "
+    page.objects("pulls that fail", columns + "held back=held_back_ts_ns, error", failing)
+    may = []
+    for reference, pulled in pulls.pulled.items():
+        for image, users in pulled.users.items():
+            named = " ".join((*users.secrets, *users.service_accounts))
+            may.append((image, reference, "all pods" if users.everyone else named, pulled))
+    page.objects("pulled images", "image, ID, may be used by, since=updated_ts_ns", may)
     rows = [(image, page.time(ts_ns)) for image, ts_ns in sorted(pulls.pulling.items())]
     page.table("images to be pulled", "image, read", rows)
 
 
 def _cgroups(state: NodeState, page: _Page) -> None:
-    rows = [
-        (path, _name(state, c.pod_uid or ""), c.qos_class, c.cpu_shares,
-         c.cpu_quota_us, c.cpu_period_us,
-         "max" if c.memory_limit_bytes in _NO_LIMIT else c.memory_limit_bytes,
-         " ".join(f"{name}={value}" for name, value in sorted(c.unified.items())))
-        for path, c in sorted(state.cgroups.cgroups.items())
-    ]  # fmt: skip
-    columns = "cgroup, pod, qos*, cpu shares, quota us, period us*, memory limit, v2 files*"
-    page.table("cgroups", columns, rows)
+    rows = []
+    for path, each in state.cgroups.cgroups.items():
+        limit = "max" if each.memory_limit_bytes in _NO_LIMIT else each.memory_limit_bytes
+        files = " ".join(f"{name}={value}" for name, value in sorted(each.unified.items()))
+        rows.append((path, _name(state, each.pod_uid or ""), limit, files, each))
+    columns = "cgroup, pod, qos*=qos_class, cpu shares=cpu_shares, quota us=cpu_quota_us, "
+    page.objects("cgroups", columns + "period us*=cpu_period_us, memory limit, v2 files*", rows)
 
 
 def _preemptions(state: NodeState, page: _Page) -> None:
-    rows = sorted(
-        (f"{v.namespace}/{v.pod}", v.preemptor or "",
-         " ".join(f"{i.resource}:{i.quantity}" for i in v.insufficient),
-         _yes(v.evicted), _yes(v.awaiting), page.time(v.since_ts_ns))
-        for v in state.preemption.victims.values()
-    )  # fmt: skip
-    columns = "victim, preemptor, insufficient, evicted, awaited, since"
-    page.table("preemption victims on the node", columns, rows)
+    rows = []
+    for each in state.preemption.victims.values():
+        missing = " ".join(f"{i.resource}:{i.quantity}" for i in each.insufficient)
+        rows.append((f"{each.namespace}/{each.pod}", missing, each))
+    columns = "victim, preemptor=preemptor, insufficient, evicted=evicted, awaited=awaiting, "
+    page.objects("preemption victims on the node", columns + "since=since_ts_ns", rows)
 
 
 def _settings(state: NodeState, page: _Page) -> None:
