@@ -148,17 +148,15 @@ def _ready(state: NodeState, key: str, pod: PodState, unready: Collection[str]) 
 
 def _devices(state: NodeState, _: Records) -> list[Item]:
     manager = state.devicemanager
-    found = [
-        {
-            "name": device, "resource": resource, "numa": _numa_of(held.numa, device),
-            "namespace": held.namespace, "pod": held.pod, "pod_key": key,
-            "container": container, "since_ts_ns": held.since_ts_ns,
-        }
-        for key, containers in manager.pods.items()
-        for container, resources in containers.items()
-        for resource, held in resources.items()
-        for device in held.device_ids
-    ]  # fmt: skip
+    found = list[Item]()
+    for key, containers in manager.pods.items():
+        for container, resources in containers.items():
+            for resource, held in resources.items():
+                pod = {"namespace": held.namespace, "pod": held.pod, "pod_key": key}
+                holder = {**pod, "container": container, "since_ts_ns": held.since_ts_ns}
+                for device in held.device_ids:
+                    numa = _numa_of(held.numa, device)
+                    found.append({"name": device, "resource": resource, "numa": numa, **holder})
     held_ids = {(item["resource"], item["name"]) for item in found}
     found += [
         {"name": device, "resource": name, "numa": None}
@@ -175,15 +173,12 @@ def _numa_of(numa: dict[str, tuple[str, ...]] | None, device: str) -> str | None
 
 
 def _device_row(item: Item, now_ns: int) -> Sequence[Any]:
-    held = "pod_key" in item
-    return (
-        item["resource"], item["name"], item["numa"] or _UNKNOWN if held else "",
-        (item["namespace"] or _UNKNOWN) if held else _NONE,
-        (item["pod"] or item["pod_key"]) if held else _NONE,
-        item["container"] if held else _NONE,
-        _age(item["since_ts_ns"], now_ns) if held else "",
-        item["pod_key"] if held else "",
-    )  # fmt: skip
+    device = item["resource"], item["name"]
+    if "pod_key" not in item:
+        return *device, "", _NONE, _NONE, _NONE, "", ""
+    holder = item["namespace"] or _UNKNOWN, item["pod"] or item["pod_key"], item["container"]
+    age = _age(item["since_ts_ns"], now_ns)
+    return *device, item["numa"] or _UNKNOWN, *holder, age, item["pod_key"]
 
 
 def _images(state: NodeState, _: Records) -> list[Item]:
@@ -222,22 +217,20 @@ def _word(value: bool | None) -> str:
     return _UNKNOWN if value is None else str(value).lower()
 
 
+_OF_PROBE = ("namespace", "name", "container", "type")
+
+
 def _probes(state: NodeState, _: Records) -> list[Item]:
     plain = document(state, ["probes"])["probes"]
-    pods = state.lifecycle.pods
-    return sorted(
-        (
-            {
-                "namespace": pods[key].namespace if key in pods else _UNKNOWN,
-                "name": pods[key].name if key in pods else key,
-                "container": container, "type": probe_type, **worker,
-            }
-            for key, containers in plain.items()
-            for container, workers in containers.items()
-            for probe_type, worker in workers.items()
-        ),
-        key=lambda item: (item["namespace"], item["name"], item["container"], item["type"]),
-    )  # fmt: skip
+    found = list[Item]()
+    for key, containers in plain.items():
+        pod = state.lifecycle.pods.get(key)
+        names = (_UNKNOWN, key) if pod is None else (pod.namespace, pod.name)
+        for container, workers in containers.items():
+            for probe_type, worker in workers.items():
+                about = zip(_OF_PROBE, (*names, container, probe_type), strict=True)
+                found.append({**dict(about), **worker})
+    return sorted(found, key=lambda item: [item[name] for name in _OF_PROBE])
 
 
 def _last(item: Item) -> str:
@@ -250,13 +243,11 @@ def _probe_row(item: Item, now_ns: int) -> Sequence[Any]:
     last = item["last_tick_ts_ns"]
     ticks = item["ticks"]
     failed = sum(count for result, count in ticks.items() if result not in ("success", "warning"))
-    return (
-        item["namespace"], item["name"], item["container"], item["type"],
-        "on hold" if item["on_hold"] else item["cached_result"],
-        _last(item),
-        _NONE if last is None else f"{_age(last, now_ns)} ago",
-        sum(ticks.values()), failed, item["container_id"] or _UNKNOWN,
-    )  # fmt: skip
+    names = (item[name] for name in _OF_PROBE)
+    result = "on hold" if item["on_hold"] else item["cached_result"]
+    seen = _NONE if last is None else f"{_age(last, now_ns)} ago"
+    counts = sum(ticks.values()), failed
+    return *names, result, _last(item), seen, *counts, item["container_id"] or _UNKNOWN
 
 
 TABLES: dict[str, Table] = {

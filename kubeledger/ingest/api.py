@@ -108,12 +108,11 @@ def import_sources(
             bundles = split_by_node(find_bundles(collected, options, lengths), options)
             plans = [make_plan(bundle, options) for bundle in bundles]
             parts = Counter(plan.context.node for plan in plans)
-            reports = [
+            reports = []
+            for plan in plans:
                 # What is read of a node in several bundles is kept for the next of them.
-                ingest(plan, ledger, writer, options, progress,
-                       keep=keep or parts[plan.context.node] > 1)
-                for plan in plans
-            ]  # fmt: skip
+                kept = keep or parts[plan.context.node] > 1
+                reports.append(ingest(plan, ledger, writer, options, progress, keep=kept))
             return ImportReport(reports, writer.recovery)
 
 

@@ -48,7 +48,7 @@ def mcp(
     the records that prove them, and take about 2,000 tokens unless the agent asks for more. What
     they show are pseudonyms: --no-redact shows names and log lines as they are. A client starts
     it; docs/python.md has its configuration.
-    """  # fmt: skip
+    """
     from kubeledger.analyze.redaction import key_of_passphrase
     from kubeledger.analyze.sql.api import connect
     from kubeledger.cli.service import size_of_memory

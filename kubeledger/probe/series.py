@@ -51,37 +51,46 @@ def differences(
     last = tick.attempts[-1]
     own: list[Difference] = []
     if plan.handler == "tcp":
-        own = [
-            Difference("what is asked", "the kubelet connects and closes, sends nothing and "
-                       "reads nothing: it succeeds with a server that hangs, for which the kernel "
-                       "accepts",
-                       tick.outcome == "success"),
-        ]  # fmt: skip
+        says = (
+            "the kubelet connects and closes, sends nothing and reads nothing: it succeeds with a "
+            "server that hangs, for which the kernel accepts"
+        )
+        own = [Difference("what is asked", says, tick.outcome == "success")]
     elif plan.handler != "http":
         own = [] if facts.grpc_dials_like_others else [_PROXIED]
         own += [
-            Difference("protocol", "the kubelet speaks HTTP/2 in clear text and calls "
-                       "grpc.health.v1.Health/Check; it knows no TLS and no credentials",
-                       tick.outcome != "success"),
-            Difference("refused", "the kubelet goes on connecting until the timeout: a refused "
-                       "connection is reported as one that took too long", _dialing(last)),
-        ]  # fmt: skip
+            Difference("protocol", _GRPC, tick.outcome != "success"),
+            Difference("refused", _GRPC_REFUSED, _dialing(last)),
+        ]
     found = [*own, *_of_timeout(plan, last)]
     if plan.handler == "http":
         found += [*_of_http(last), *_of_tls(last), *_of_proxies(last, environ)]
     return sorted([*found, *_of_place(target, plan, last)], key=lambda each: not each.matters)
 
 
-_PROXIED = Difference("proxy", "before 1.27 the kubelet's gRPC uses the proxy that HTTPS_PROXY of "
-                      "its own environment names", True)  # fmt: skip
+_GRPC = (
+    "the kubelet speaks HTTP/2 in clear text and calls grpc.health.v1.Health/Check; it knows no "
+    "TLS and no credentials"
+)
+_GRPC_REFUSED = (
+    "the kubelet goes on connecting until the timeout: a refused connection is reported as one "
+    "that took too long"
+)
+_PROXIED = Difference(
+    "proxy",
+    "before 1.27 the kubelet's gRPC uses the proxy that HTTPS_PROXY of its own environment names",
+    True,
+)
+_COVERS = {
+    "http": "lookup, connection, TLS, all redirects and the body",
+    "tcp": "lookup and connection",
+}
 
 
 def _of_timeout(plan: ProbePlan, last: Attempt) -> Iterator[Difference]:
     timeout_s = plan.spec.timeout_seconds
     tight = last.total_ns * 2 >= timeout_s * 1_000_000_000
-    covers = "lookup, connection, TLS, all redirects and the body" if plan.handler == "http" else (
-        "lookup and connection" if plan.handler == "tcp" else "connection and call"
-    )  # fmt: skip
+    covers = _COVERS.get(plan.handler or "", "connection and call")
     yield Difference(
         "timeout",
         f"the kubelet's {timeout_s} s cover {covers} together; curl has no timeout "
@@ -149,10 +158,8 @@ def _of_proxies(last: Attempt, environ: Mapping[str, str]) -> Iterator[Differenc
     names = ("https_proxy", "HTTPS_PROXY") if secure else ("http_proxy",)
     found = [name for name in (*names, "all_proxy", "ALL_PROXY") if environ.get(name)]
     if found:
-        yield Difference(
-            "proxy", f"the kubelet uses no proxy; curl uses that of {found[0]} unless NO_PROXY "
-            "names the host", True,
-        )  # fmt: skip
+        curls = f"curl uses that of {found[0]} unless NO_PROXY names the host"
+        yield Difference("proxy", f"the kubelet uses no proxy; {curls}", True)
 
 
 def _of_place(target: PodTarget, plan: ProbePlan, last: Attempt) -> Iterator[Difference]:
@@ -164,22 +171,18 @@ def _of_place(target: PodTarget, plan: ProbePlan, last: Attempt) -> Iterator[Dif
     if _is_loopback(host):
         whose = "the node's, which is the pod's own" if target.host_network else "the node's"
         yield Difference("address", f"{host} is {whose} loopback for the kubelet", True)
-    elif not host and target.host_network:
-        yield Difference(
-            "address", f"the pod is on the node's network: the kubelet asks {target.ip}; a server "
-            "that listens on 127.0.0.1 answers curl on the node only", failed,
-        )  # fmt: skip
     elif not host:
-        yield Difference(
-            "address", f"the kubelet asks {target.ip} from the node; a server that listens on "
-            "127.0.0.1 answers curl inside of the container only", failed,
-        )  # fmt: skip
+        where, asks = "inside of the container", f"the kubelet asks {target.ip} from the node"
+        if target.host_network:
+            asks = f"the pod is on the node's network: the kubelet asks {target.ip}"
+            where = "on the node"
+        says = f"{asks}; a server that listens on 127.0.0.1 answers curl {where} only"
+        yield Difference("address", says, failed)
     ips = [each.get("ip") for each in (target.raw.get("status") or {}).get("podIPs") or ()]
     if len(ips) > 1 and not host:
-        yield Difference(
-            "IPv6", f"of {', '.join(map(str, ips))} the kubelet asks the first only; curl by a "
-            "name tries both", failed,
-        )  # fmt: skip
+        asked = ", ".join(map(str, ips))
+        says = f"of {asked} the kubelet asks the first only; curl by a name tries both"
+        yield Difference("IPv6", says, failed)
 
 
 def _dialing(last: Attempt) -> bool:

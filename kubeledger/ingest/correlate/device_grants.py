@@ -215,9 +215,7 @@ class GrantLines:
         asked = self._caller(resource, name, container, entry.ts_ns)
         # A call for another resource than was asked for is reported as it stands.
         holder = asked and (*asked[:2], resource)
-        if asked is None or holder is None or not devices or (
-            self._is_reported(holder, entry, devices)
-        ):  # fmt: skip
+        if not (asked and holder and devices) or self._is_reported(holder, entry, devices):
             return
         numa, seen = self._model.checkpointed(holder, devices)
         fact = self._model.grant(holder, devices, entry.ts_ns, (entry.evidence, *seen), numa, name)

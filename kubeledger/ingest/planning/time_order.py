@@ -231,10 +231,11 @@ def _on_one_clock(times: Sequence[int], before: range, after: range) -> array[in
     """Times as if the clock had not been set back between two blocks, but gone so all the time."""
     since_ns = times[after.start]
     back_ns = times[before.stop - 1] - since_ns
-    return array("q", (
-        ts_ns - back_ns if index in before or (ts_ns < since_ns and index not in after) else ts_ns
-        for index, ts_ns in enumerate(times)
-    ))  # fmt: skip
+    moved = array("q", times)
+    for index, ts_ns in enumerate(times):
+        if index in before or (ts_ns < since_ns and index not in after):
+            moved[index] -= back_ns
+    return moved
 
 
 def _fitted(times: Sequence[int], blocks: Sequence[range]) -> list[range]:
@@ -268,8 +269,8 @@ def _streams(found: Entries) -> list[range]:
             times[index] = ts_ns
     order = sorted(range(len(times)), key=times.__getitem__)
     steps = [at for at in range(1, len(order)) if order[at] != order[at - 1] + 1]
-    return [range(order[begin], order[end - 1] + 1)
-            for begin, end in pairwise([0, *steps, len(order)])]  # fmt: skip
+    bounds = pairwise([0, *steps, len(order)])
+    return [range(order[begin], order[end - 1] + 1) for begin, end in bounds]
 
 
 def _falls(times: Sequence[int]) -> bool:

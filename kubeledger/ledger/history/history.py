@@ -113,11 +113,10 @@ class History:
                     file=str(self._scratch),
                 )
             held = self._held()
-        return Coverage(
-            [self._name_of(item.root, f) for parts in held.values() for item in parts
-             for f in item.part.files],
-            {node: parts[-1].part.last_seq for node, parts in held.items() if parts},
-        )  # fmt: skip
+        items = [item for parts in held.values() for item in parts]
+        files = [self._name_of(item.root, file) for item in items for file in item.part.files]
+        last = {node: parts[-1].part.last_seq for node, parts in held.items() if parts}
+        return Coverage(files, last)
 
     def require_kept(self) -> None:
         """Make sure that what was made stands below the ledger.
@@ -234,10 +233,9 @@ class History:
         root.mkdir(OWN_DIRECTORY, exist_ok=True)
         with locked_file(root / LOCK, _LOCK_WAIT_S):
             held = self._held()  # another one may have done it meanwhile
-            index = Index(nodes={
-                node: [item.part for item in parts if item.root == root]
-                for node, parts in held.items()
-            })  # fmt: skip
+            index = Index(nodes={})
+            for node, parts in held.items():
+                index.nodes[node] = [item.part for item in parts if item.root == root]
             _tidy(root, index)
             writer = PartWriter(root, self._scratch)
             try:
