@@ -31,7 +31,7 @@ from kubeledger.model.errors import BadQuestionError
 from kubeledger.replay import state_at
 from kubeledger.replay.node.state import document
 from kubeledger.timeline import NodeView, build_drawing
-from kubeledger.timeline.overlay import Overlay
+from kubeledger.timeline.overlay import overlay
 from kubeledger.timeline.page import page_text, payload_of, records_between
 from kubeledger.timeline.server import Answer, Asked, Reply, json_reply
 
@@ -301,8 +301,8 @@ class Answers:
             )
         # Each decides everything twice: one after the other.
         with self._whatif_lock:
-            overlay = Overlay.of(history, variants[0])
-        return json_reply(overlay.payload())
+            found = overlay(history, variants[0])
+        return json_reply(found)
 
     def _node(self, asked: Asked) -> str:
         node = asked.text("node")

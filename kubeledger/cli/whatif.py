@@ -4,31 +4,19 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from kubeledger.analyze.histories.history import History
-from kubeledger.analyze.whatif import (
-    WORDS,
-    Becomes,
-    Change,
-    Outlook,
-    becomes,
-    following,
-    outlook,
-    sentences,
-)
+from kubeledger.analyze.whatif import WORDS, Answer, Becomes, Change, Outlook, answer, becomes
 from kubeledger.cli.options import ledger_option, node_option, option, output_option, reports_errors
 from kubeledger.cli.output import counted, printable, write_document, write_objects
 from kubeledger.cli.screen import cut, paged
 from kubeledger.cli.why import screen_size
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.units import format_ts
-from kubeledger.verify import Finding, Variant
 
 if TYPE_CHECKING:
     from kubeledger.analyze.whatif.variants import ConfigFile
@@ -36,35 +24,6 @@ if TYPE_CHECKING:
 
 _PROMPT = 2
 """Lines of a screen that the command itself and the next prompt take."""
-
-
-class Found(NamedTuple):
-    """What a variant makes of a node.
-
-    Attributes:
-        changes: in the order of replay.
-        summary: (n,) sentences, as the page has them.
-    """
-
-    node: str
-    result: Outlook
-    changes: Sequence[Change]
-    summary: Sequence[str]
-
-
-def found_by(history: History, variant: Variant) -> Found:
-    """Decide everything of a node under a variant.
-
-    Raises:
-        KubeledgerError: its records cannot be read.
-    """
-    result, undecided = Outlook(variant=variant.name), list[Finding]()
-    changes = list(outlook(history.read, variant, result, undecided.append))
-    counts = Counter((becomes(each), each.untrusted_since is None, each.kind) for each in changes)
-    gone = [change.seq for change in changes if becomes(change) == "gone"]
-    kinds = [record.kind for record in following(history.read, gone)]
-    summary = list(sentences(result, counts, kinds, len(undecided)))
-    return Found(history.node, result, changes, summary)
 
 
 class _Part(NamedTuple):
@@ -75,7 +34,7 @@ class _Part(NamedTuple):
     notes: Sequence[str]
 
 
-def text_of(found: Sequence[Found], *, full: bool) -> list[str]:
+def text_of(found: Sequence[Answer], *, full: bool) -> list[str]:
     """Lines: of each node what its variants share, then what each has alone.
 
     Args:
@@ -92,7 +51,7 @@ def text_of(found: Sequence[Found], *, full: bool) -> list[str]:
     return lines
 
 
-def _of_node(node: str, found: Sequence[Found], width: int, height: int, full: bool) -> list[str]:
+def _of_node(node: str, found: Sequence[Answer], width: int, height: int, full: bool) -> list[str]:
     shared, names = _names([each.result.variant for each in found])
     head = ", ".join(filter(None, (printable(node), shared)))
     top = _folded(head, width)
@@ -103,7 +62,8 @@ def _of_node(node: str, found: Sequence[Found], width: int, height: int, full: b
     else:
         end = []
         top += [f"{'same':>7} {'changed':>7} {'untrusted':>9} {'unknown':>7}  variant"]
-        for (_, result, *_), name in zip(found, names, strict=True):
+        for each, name in zip(found, names, strict=True):
+            result = each.result
             counts = f"{result.same:>7} {result.changed:>7} {result.untrusted:>9}"
             top += _folded(f"{counts} {result.unknown:>7}  {name}", width, " " * 35)
     parts = _parts(found, names)
@@ -137,7 +97,7 @@ def _headline(result: Outlook) -> str:
     return text
 
 
-def _parts(found: Sequence[Found], names: Sequence[str]) -> list[_Part]:
+def _parts(found: Sequence[Answer], names: Sequence[str]) -> list[_Part]:
     """What all variants change alike, and then of each the rest."""
     sure = [{_key(c): c for c in each.changes if c.untrusted_since is None} for each in found]
     notes = [_notes(each.result, each.changes, summed_up=len(found) == 1) for each in found]
@@ -310,7 +270,7 @@ def whatif(
         found = []
         for history in histories:
             for variant in variants_for(history, settings, versions, documents):
-                found.append(found_by(history, variant))
+                found.append(answer(history, variant))
     if output == "json":
         _print_json(found)
     elif output != "table":
@@ -321,7 +281,7 @@ def whatif(
                 click.echo(line)
 
 
-def _print_json(found: list[Found]) -> None:
+def _print_json(found: list[Answer]) -> None:
     import msgspec
 
     variants = [
@@ -336,7 +296,7 @@ def _print_json(found: list[Found]) -> None:
     write_document({"variants": variants}, order="deterministic")
 
 
-def _print_lines(found: list[Found], output: str) -> None:
+def _print_lines(found: list[Answer], output: str) -> None:
     import msgspec
 
     lines = (

@@ -6,12 +6,11 @@ from itertools import islice, takewhile
 from typing import Any
 
 from kubeledger.analyze.headlines import Answers, Incident, incidents
-from kubeledger.analyze.whatif import Change, variants_of
+from kubeledger.analyze.whatif import Change, answer, variants_of
 from kubeledger.analyze.why import Answer, Explanation, Piece, StoryStep
 from kubeledger.api.opened import OpenLedger
 from kubeledger.cli.output import json_value, printable
 from kubeledger.cli.service import bounded
-from kubeledger.cli.whatif import found_by
 from kubeledger.mcp import results
 from kubeledger.mcp.results import Room
 from kubeledger.mcp.sources import Source
@@ -172,7 +171,7 @@ class Tools:
         variants = variants_of(history, tuple(settings), versions)
         made = []
         for variant in variants:
-            found = found_by(history, variant)
+            found = answer(history, variant)
             changes, left_out = room.share(len(variants)).fill(map(_changed, found.changes))
             counts = {
                 each: getattr(found.result, each)

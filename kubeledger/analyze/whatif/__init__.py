@@ -4,27 +4,25 @@ from __future__ import annotations
 
 from kubeledger.analyze.whatif.changes import (
     WORDS,
+    Answer,
     Becomes,
     Change,
-    Counts,
     Outlook,
+    answer,
     becomes,
-    following,
     outlook,
-    sentences,
 )
 from kubeledger.analyze.whatif.variants import parse_variants, variants_of
 
 __all__ = [
     "WORDS",
+    "Answer",
     "Becomes",
     "Change",
-    "Counts",
     "Outlook",
+    "answer",
     "becomes",
-    "following",
     "outlook",
     "parse_variants",
-    "sentences",
     "variants_of",
 ]

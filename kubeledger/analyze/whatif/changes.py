@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
 
+from kubeledger.analyze.histories.history import History
 from kubeledger.analyze.whatif.pods import SpareMemory, pods_of
 from kubeledger.analyze.whatif.probes import Probes
 from kubeledger.analyze.whatif.taint import Taint
@@ -194,7 +195,53 @@ def _is_nothing(recorded: Fields, instead: Fields | None) -> bool:
 
 # What a variant comes to, in a few sentences.
 
-Counts = Counter[tuple[Becomes, bool, str]]
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a variant makes of a node.
+
+    Attributes:
+        changes: in the order of replay.
+        undecided: decisions for which an input is missing under the variant.
+        followed: what only came because of decisions that would not have been.
+        summary: (n,) sentences.
+    """
+
+    node: str
+    result: Outlook
+    changes: Sequence[Change]
+    undecided: Sequence[Finding]
+    followed: Sequence[Record]
+    summary: Sequence[str]
+
+
+def answer(history: History, variant: Variant, changes_max: int | None = None) -> Answer:
+    """Decide everything of a node under a variant.
+
+    Args:
+        changes_max: later ones are counted, and not kept.
+
+    Raises:
+        KubeledgerError: its records cannot be read.
+    """
+    result, counts = Outlook(variant=variant.name), _Counts()
+    changes, undecided = list[Change](), list[Finding]()
+    for change in outlook(history.read, variant, result, undecided.append):
+        counts[becomes(change), change.untrusted_since is None, change.kind] += 1
+        if changes_max is None or len(changes) < changes_max:
+            changes.append(change)
+    gone = [change.seq for change in changes if becomes(change) == "gone"]
+    followed = _following(history.read, gone)
+    return Answer(
+        node=history.node,
+        result=result,
+        changes=changes,
+        undecided=undecided,
+        followed=followed,
+        summary=list(_sentences(result, counts, [r.kind for r in followed], len(undecided))),
+    )
+
+
+_Counts = Counter[tuple[Becomes, bool, str]]
 """What became of a decision, whether that is trusted, and its kind."""
 
 WORDS: Mapping[Becomes, str] = {
@@ -211,7 +258,7 @@ _FOLLOWING = frozenset(
 )
 
 
-def following(read: Reader, gone: Collection[int]) -> list[Record]:
+def _following(read: Reader, gone: Collection[int]) -> list[Record]:
     """Ends, and what comes after them, that only came because of what would not have been.
 
     Args:
@@ -225,8 +272,8 @@ def following(read: Reader, gone: Collection[int]) -> list[Record]:
     return found
 
 
-def sentences(
-    result: Outlook, counts: Counts, followed: Collection[str], undecided: int
+def _sentences(
+    result: Outlook, counts: _Counts, followed: Collection[str], undecided: int
 ) -> Iterator[str]:
     """The answer in words.
 
