@@ -264,17 +264,12 @@ def _change_row(change: Change) -> tuple[str, str, str, str, str]:
 
 def _evidence_row(piece: Piece) -> tuple[str, str, str, str, str, str]:
     number, time = str(piece.number), format_ts(piece.ts_ns)
-    return number, time, piece.subject, piece.summary, _place(piece), piece.text or ""
+    return number, time, piece.subject, piece.summary, piece.place, piece.text or ""
 
 
 def _step_row(step: StoryStep) -> tuple[str, str]:
     last = f" ({step.count}×, last {format_ts(step.last_ts_ns)})" if step.count > 1 else ""
     return format_ts(step.ts_ns), step.text + last
-
-
-def _place(piece: Piece) -> str:
-    file = piece.file or ""
-    return file if piece.line is None else f"{file}:{piece.line}"
 
 
 def _counts(outlook: Outlook) -> list[tuple[str, int]]:

@@ -227,7 +227,7 @@ def _proof(piece: Piece, width: int, lines_max: int, name: str) -> list[str]:
     if piece.file is None:
         text = printable(f"{piece.subject} {piece.summary}".strip())
         return [cut(f"{mark}{time(piece.ts_ns)} {text}", width)]
-    place = printable(piece.file if piece.line is None else f"{piece.file}:{piece.line}")
+    place = printable(piece.place)
     if piece.text is None:
         return [cut(f"{mark}{place}  {printable(piece.summary)}", width)]
     text = printable(HEADER.sub("", piece.text))
@@ -348,9 +348,8 @@ def _piece(piece: Piece) -> Iterator[str]:
     words = f"{format_ts(piece.ts_ns)}  {piece.subject}: {piece.summary}".replace("  : ", "  ")
     yield f"  [{piece.number}] {printable(words)}{inferred}"
     if piece.file is not None:
-        place = piece.file if piece.line is None else f"{piece.file}:{piece.line}"
         text = "" if piece.text is None else f"  {printable(piece.text[:300])}"
-        yield f"      {printable(place)}{text}"
+        yield f"      {printable(piece.place)}{text}"
 
 
 @click.command(epilog="Example: kubeledger why web-0")

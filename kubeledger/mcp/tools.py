@@ -246,12 +246,11 @@ def _happened(step: StoryStep) -> results.Happened:
 
 
 def _proof(piece: Piece) -> results.Proof:
-    place = piece.file if piece.line is None else f"{piece.file}:{piece.line}"
     return results.Proof(
         record=piece.seq,
         what=_line(f"{piece.subject} {piece.summary}".strip()),
         inferred=piece.inferred,
-        place=None if piece.file is None else printable(place or ""),
+        place=None if piece.file is None else printable(piece.place),
         line=None if piece.text is None else _line(piece.text),
     )
 

@@ -34,6 +34,11 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     offset: int | None = None
     text: str | None = None
 
+    @property
+    def place(self) -> str:
+        """``file:line``, or the file alone."""
+        return self.file if self.line is None else f"{self.file}:{self.line}"
+
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a record says. A released ``(kind, v)`` never changes its meaning.

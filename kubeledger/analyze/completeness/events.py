@@ -306,16 +306,12 @@ class EventPart:
             return
         if isinstance(record.body, PodRejected):
             reasons = record.body.reason
-        first = record.evidence[0] if record.evidence else None
-        place = f"record {record.seq}"
-        if first is not None:
-            place = first.file if first.line is None else f"{first.file}:{first.line}"
         delivery = DecisionDelivery(
             seq=record.seq,
             ts_ns=record.ts_ns,
             kind=record.kind,
             subject=subject_of(record.body),
-            place=place,
+            place=record.evidence[0].place if record.evidence else f"record {record.seq}",
             reason=None,
             report_seq=None,
             delivery="no report",

@@ -62,7 +62,7 @@ def cloud_event(record: Record) -> dict[str, Any]:
         ("subject", subject_of(body)),
         ("node", record.node),
         ("role", record.role),
-        ("evidence", _place(record)),
+        ("evidence", record.evidence[0].place if record.evidence else ""),
     )
     event: dict[str, Any] = {
         "specversion": "1.0",
@@ -77,13 +77,6 @@ def cloud_event(record: Record) -> dict[str, Any]:
     if record.cause is not None:
         event["cause"] = record.cause
     return {**event, "data": body}
-
-
-def _place(record: Record) -> str:
-    first = next(iter(record.evidence), None)
-    if first is None:
-        return ""
-    return first.file if first.line is None else f"{first.file}:{first.line}"
 
 
 def _digest(record: Record) -> str:

@@ -10,7 +10,7 @@ import msgspec
 
 from kubeledger.analyze.histories.noting import Life
 from kubeledger.model.errors import BadQuestionError
-from kubeledger.model.record import Record, Role
+from kubeledger.model.record import Evidence, Record, Role
 from kubeledger.replay.episodes.subjects import pods_in, uid_of
 from kubeledger.verify import Finding
 
@@ -101,6 +101,11 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
     file: str | None
     line: int | None
     text: str | None
+
+    @property
+    def place(self) -> str:
+        """``file:line``, or the file alone; empty without one."""
+        return Evidence(file=self.file or "", line=self.line).place
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
