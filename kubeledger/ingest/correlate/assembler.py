@@ -5,8 +5,8 @@ of their time, keeps what it needs between them, and puts facts into a queue, fr
 leave when they are settled. What a method reads stands above it:
 
 * ``@reads``: messages, in the words of the newest kubelets (``ingest/messages`` says which
-  other lines show the same); ``@reads_events``: events, by their reasons; ``@ends``: messages
-  that only end what was said before;
+  other lines show the same); ``@about_pod``: the same, of lines that name a pod;
+  ``@reads_events``: events, by their reasons; ``@ends``: messages that only end what was said;
 * ``@takes``: a type of item.
 
 The parts of a large subsystem declare methods of their own. What several assemblers know is in the
