@@ -180,16 +180,6 @@ _LINE_S = 30.0
 _FIRST_LINE_S = 5.0
 
 
-def lake_option(function: _F) -> _F:
-    """``--lake URL``, passed as ``lake: str``."""
-    return _lake(required=True)(function)
-
-
-def known_lake_option(function: _F) -> _F:
-    """``--lake URL``, passed as ``lake: str | None``, for commands that can do without."""
-    return _lake(required=False)(function)
-
-
 def _lake(*, required: bool) -> Callable[[_F], _F]:
     return option(
         "--lake URL",
@@ -197,6 +187,12 @@ def _lake(*, required: bool) -> Callable[[_F], _F]:
         envvar="KUBELEDGER_LAKE",
         required=required,
     )
+
+
+lake_option = _lake(required=True)
+"""``--lake URL``, passed as ``lake: str``."""
+known_lake_option = _lake(required=False)
+"""``--lake URL``, passed as ``lake: str | None``, for commands that can do without."""
 
 
 class Running(NamedTuple):
@@ -243,9 +239,8 @@ _ENGINE_OPTIONS = (
 )
 
 
-def engine_options(function: Callable[..., None]) -> Callable[..., None]:
-    """``--engine --address --workers --attempts --timeout``, passed as ``running: Running``."""
-    return options_as("running", Running, _ENGINE_OPTIONS)(function)
+engine_options = options_as("running", Running, _ENGINE_OPTIONS)
+"""``--engine --address --workers --attempts --timeout``, passed as ``running: Running``."""
 
 
 @contextmanager

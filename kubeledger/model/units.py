@@ -188,6 +188,13 @@ def whole_number(text: object) -> int | None:
     return int(text) if isinstance(text, str) and _WHOLE.fullmatch(text) else None
 
 
+def integer(value: object) -> int | None:
+    """The value as a whole number, None when it is none."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    return whole_number(value)
+
+
 def sizes_text(*counts: int) -> tuple[str, ...]:
     """Bytes for people: ``64Mi``, ``9001Mi``, ``13.5Gi``; several so that they can be compared.
 

@@ -13,7 +13,7 @@ from kubeledger.analyze.histories.logs import LogEntry, LogReading
 from kubeledger.kubelet.profile.facts import parse_version
 from kubeledger.model.bodies.node import KubeletStarted, Setting, SettingsObserved
 from kubeledger.model.errors import BadQuestionError
-from kubeledger.model.units import NS_PER_S, whole_number
+from kubeledger.model.units import NS_PER_S, integer
 
 # At which verbosity a kubelet logs the lines that records rest on, by version.
 #
@@ -319,16 +319,10 @@ def _configured(seq: int, settings: dict[str, Setting]) -> Configured:
         value: Any = setting.decoded()
         if isinstance(value, dict):
             value = value.get("verbosity")
-        verbosity = _number(value)
+        verbosity = integer(value)
         if verbosity is not None:
             return Configured(seq=seq, verbosity=verbosity, source=setting.source)
     return Configured(seq=seq, verbosity=None)
-
-
-def _number(value: object) -> int | None:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    return whole_number(value)
 
 
 def minor_of(version: str | None) -> int | None:

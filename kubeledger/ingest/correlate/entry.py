@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from kubeledger.ingest.correlate.context import Subject
-from kubeledger.ingest.klog.forms import go_text, integer, split_pod, split_pod_text
+from kubeledger.ingest.klog.forms import go_text, split_pod, split_pod_text
 from kubeledger.ingest.messages.podref import (
     EventLine,
     PodRef,
@@ -18,6 +18,7 @@ from kubeledger.ingest.messages.podref import (
 from kubeledger.ingest.sources.items import LogLine
 from kubeledger.kubelet.kube.resources import UID
 from kubeledger.model.record import Evidence
+from kubeledger.model.units import integer
 
 _UID = re.compile(UID)
 

@@ -12,7 +12,6 @@ from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.holdback import Holdback, Waiting, shown
 from kubeledger.ingest.correlate.image_passes import DetectPasses
 from kubeledger.ingest.correlate.registers import Registers
-from kubeledger.ingest.klog.forms import integer
 from kubeledger.ingest.messages.noise import HEARTBEAT
 from kubeledger.ingest.sources.items import Fact, StatsSummary
 from kubeledger.ingest.sources.plain import object_of
@@ -27,7 +26,7 @@ from kubeledger.model.bodies.images import (
 )
 from kubeledger.model.patterns import regex
 from kubeledger.model.record import Evidence
-from kubeledger.model.units import NS_PER_S
+from kubeledger.model.units import NS_PER_S, integer
 
 # Image GC runs: a start over the threshold, deletions, an end.
 #

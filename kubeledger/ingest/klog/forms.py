@@ -12,7 +12,6 @@ from kubeledger.ingest.klog.router import PREFIX_LENGTH
 from kubeledger.ingest.klog.values import json_values
 from kubeledger.ingest.sources.items import TEXT_HELD, LogLine
 from kubeledger.ingest.sources.plain import normal_message
-from kubeledger.model.units import whole_number
 
 _POD_TEXT = re.compile(r"(?P<name>[^_()\s]+)_(?P<namespace>[^_()\s]+)\((?P<uid>[^()\s]*)\)")
 
@@ -36,13 +35,6 @@ def go_text(value: Any) -> str:  # noqa: ANN401 - any decoded value
             return f"map[{' '.join(members)}]"
         case _:
             return str(value)
-
-
-def integer(value: Any) -> int | None:  # noqa: ANN401 - any decoded value
-    """The value as a whole number, None when it is none."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    return whole_number(value)
 
 
 def strings_of(value: Any) -> tuple[str, ...]:  # noqa: ANN401 - any decoded value

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kubeledger.ingest.klog.forms import integer
 from kubeledger.kubelet.kube.containermanager import cpu_set_text, cpus_of
 from kubeledger.model.bodies.resourcemanagers import CpuManagerStarted, CpuPlace, Hint
 from kubeledger.model.patterns import regex
 from kubeledger.model.record import Body
+from kubeledger.model.units import integer
 
 # The lines in which a CPU manager logs the machine and its options, before it starts.
 
