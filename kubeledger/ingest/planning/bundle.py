@@ -27,17 +27,6 @@ from kubeledger.ingest.sources.streams import Digests, SourceFile, digest_chunks
 from kubeledger.kubelet.profile.facts import is_version
 from kubeledger.model.errors import BadInputError, BadQuestionError
 
-__all__ = [
-    "YEAR_MAX",
-    "YEAR_MIN",
-    "Bundle",
-    "FoundFile",
-    "ImportOptions",
-    "drop_copies",
-    "find_bundles",
-]
-
-
 YEAR_MIN, YEAR_MAX = 2014, 2200
 """Of a kubelet's log: the first kubelet is of 2014; later years leave room for what goes on."""
 

@@ -22,7 +22,8 @@ from kubeledger.ingest.planning.plan import NamesInside, name_of_bundle, names_i
 from kubeledger.ingest.sources.collect import node_of_place
 from kubeledger.ingest.sources.items import Finding
 from kubeledger.ingest.sources.node_lines import NodeLines, Writers, is_local, same_machine
-from kubeledger.ingest.sources.streams import CHUNK, SourceFile
+from kubeledger.ingest.sources.packing import CHUNK
+from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.model.errors import BadInputError
 
 _SHARED = ("collected-at", "events", "kernel-log", "node", "pod-list")

@@ -13,7 +13,6 @@ from pathlib import Path
 import msgspec
 
 from kubeledger.ingest.sources.packing import (
-    CHUNK,
     JOURNAL_MAGIC,
     JournalFile,
     TooLargeError,
@@ -22,16 +21,6 @@ from kubeledger.ingest.sources.packing import (
     without_suffix,
 )
 from kubeledger.model.errors import BadInputError
-
-__all__ = [
-    "CHUNK",
-    "DOCUMENT_MAX",
-    "Digests",
-    "SourceFile",
-    "SourceView",
-    "digest_chunks",
-    "permission_advice",
-]
 
 _HELD_MAX = 1 << 20
 """Bytes of a file that is held while it is looked at."""

@@ -20,7 +20,8 @@ from typing import IO, Any, BinaryIO
 
 import msgspec
 
-from kubeledger.ingest.sources.streams import CHUNK, SourceFile
+from kubeledger.ingest.sources.packing import CHUNK
+from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.model.errors import BadInputError
 
 FILES_MAX = 200_000
