@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kubeledger.analyze.clock import parse_time
-from kubeledger.cli.options import (
-    ledger_option,
-    node_option,
-    option,
-    output_option,
-    reports_errors,
-)
+from kubeledger.cli.options import ledger_option, node_option, option, output_option, reports_errors
 from kubeledger.cli.output import printable, write_document, write_objects
 from kubeledger.model.errors import BadQuestionError, RecordsDroppedError
 from kubeledger.model.units import format_ts, whole_number

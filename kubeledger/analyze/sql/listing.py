@@ -15,13 +15,7 @@ from typing import Any
 import msgspec
 
 from kubeledger.analyze.histories.derived import stretches_of
-from kubeledger.analyze.histories.noting import (
-    SUBJECT_INDEX,
-    Places,
-    Stretch,
-    seqs_naming,
-    uids_of,
-)
+from kubeledger.analyze.histories.noting import SUBJECT_INDEX, Places, Stretch, seqs_naming, uids_of
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Body, Record

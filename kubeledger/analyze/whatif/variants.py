@@ -21,12 +21,7 @@ from kubeledger.kubelet.kube.containermanager import parse, text_of
 from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.bodies.lifecycle import PodListed
-from kubeledger.model.bodies.node import (
-    KubeletStarted,
-    NodeObserved,
-    Setting,
-    SettingsObserved,
-)
+from kubeledger.model.bodies.node import KubeletStarted, NodeObserved, Setting, SettingsObserved
 from kubeledger.model.bodies.resourcemanagers import CpuManagerStarted
 from kubeledger.model.errors import BadInputError, BadQuestionError
 from kubeledger.model.record import Evidence

@@ -21,13 +21,7 @@ from kubeledger.analyze.why.concern import (
     mentions,
     tells_of,
 )
-from kubeledger.analyze.why.explanation import (
-    Answer,
-    Explanation,
-    Scope,
-    StoryStep,
-    Target,
-)
+from kubeledger.analyze.why.explanation import Answer, Explanation, Scope, StoryStep, Target
 from kubeledger.analyze.why.facts import (
     attempts_note,
     ended_by_itself,

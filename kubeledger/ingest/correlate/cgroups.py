@@ -23,6 +23,7 @@ from kubeledger.model.bodies.cgroups import (
     CgroupObserved,
     CgroupRemoved,
     CgroupUpdated,
+    CgroupValues,
     QOSCgroupsUpdated,
     QOSClass,
     QOSReserveComputed,
@@ -46,18 +47,6 @@ _V1_INTS = {
 }
 _HUGETLB = regex(r"hugetlb\.(?P<size>[0-9]+[KMG]B)\.(?:limit_in_bytes|max)")
 _V1_ONLY = regex(r"cpu\.(?:shares|cfs_.+)|.+_in_bytes|memory\.oom_control|cpuacct\..+")
-
-
-class _Values(msgspec.Struct, frozen=True):
-    """Values of one cgroup, in the fields of ``CgroupUpdated``."""
-
-    cpu_shares: int | None = None
-    cpu_quota_us: int | None = None
-    cpu_period_us: int | None = None
-    memory_limit_bytes: int | None = None
-    hugetlb_limit_bytes: dict[str, int] = {}
-    unified: dict[str, str] = {}
-    other: dict[str, str] = {}
 
 
 class CgroupAssembler(Assembler):
@@ -132,9 +121,8 @@ class CgroupAssembler(Assembler):
                 continue
             seen, had = observed_in(files), observed_in(before or {})
             values = _values(_without(files, seen), unified)
-            old = _values(_without(before or {}, had), unified) if before else _Values()
-            fields = sorted(_Values.__struct_fields__)
-            changed = tuple(f for f in fields if getattr(values, f) != getattr(old, f))
+            old = _values(_without(before or {}, had), unified) if before else CgroupValues()
+            changed = values.changed(old)
             new = {name for name, text in files.items() if (before or {}).get(name) != text}
             lines = item.evidence.get(path, ())
             if before is None or changed:
@@ -146,7 +134,12 @@ class CgroupAssembler(Assembler):
                 yield Fact(item.ts_ns, observed, _lines_of(lines, new & seen.keys()))
 
     def _body(
-        self, path: str, where: CgroupPath, values: _Values, created: bool, changed: tuple[str, ...]
+        self,
+        path: str,
+        where: CgroupPath,
+        values: CgroupValues,
+        created: bool,
+        changed: tuple[str, ...],
     ) -> CgroupUpdated:
         container_id = where.container_id or ""
         known = self.context.container(container_id)
@@ -191,7 +184,7 @@ def _is_unified(item: CgroupFiles) -> bool:
     return not any(_V1_ONLY.fullmatch(name) for files in item.values.values() for name in files)
 
 
-def _values(files: Mapping[str, str], unified: bool) -> _Values:
+def _values(files: Mapping[str, str], unified: bool) -> CgroupValues:
     found: dict[str, Any] = {}
     hugetlb: dict[str, int] = {}
     rest: dict[str, str] = {}
@@ -209,7 +202,7 @@ def _values(files: Mapping[str, str], unified: bool) -> _Values:
     if unified:
         found |= _from_unified(rest)
     found["unified" if unified else "other"] = rest
-    return _Values(hugetlb_limit_bytes=hugetlb, **found)
+    return CgroupValues(hugetlb_limit_bytes=hugetlb, **found)
 
 
 def _from_unified(files: Mapping[str, str]) -> dict[str, int | None]:

@@ -35,13 +35,7 @@ from kubeledger.ingest.sources.items import (
 )
 from kubeledger.ingest.sources.kernel_log import KernelLogReader
 from kubeledger.ingest.sources.plain import normal_message, plain
-from kubeledger.ingest.sources.pod_lists import (
-    PodLists,
-    PodsOfFile,
-    Room,
-    objects_in,
-    values_of,
-)
+from kubeledger.ingest.sources.pod_lists import PodLists, PodsOfFile, Room, objects_in, values_of
 from kubeledger.ingest.sources.shapes import ApiReason, sound_objects
 from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.ingest.sources.times import date_in, first_time

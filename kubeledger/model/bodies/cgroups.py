@@ -73,6 +73,23 @@ class CgroupUpdated(Decision, frozen=True, kw_only=True):
     changed: tuple[str, ...]
 
 
+class CgroupValues(msgspec.Struct, frozen=True, kw_only=True):
+    """The fields of ``CgroupUpdated`` that are values."""
+
+    cpu_shares: int | None = None
+    cpu_quota_us: int | None = None
+    cpu_period_us: int | None = None
+    memory_limit_bytes: int | None = None
+    hugetlb_limit_bytes: dict[str, int] = {}
+    unified: dict[str, str] = {}
+    other: dict[str, str] = {}
+
+    def changed(self, before: CgroupValues) -> tuple[str, ...]:
+        """Sorted names of the fields whose values are new."""
+        names = sorted(self.__struct_fields__)
+        return tuple(name for name in names if getattr(self, name) != getattr(before, name))
+
+
 class CgroupRemoved(Decision, frozen=True, kw_only=True):
     """A cgroup of the previous snapshot is gone."""
 

@@ -11,19 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kubeledger.kubelet.allocation.state import (
-    pods_state_document,
-    read_pods_state,
-)
+from kubeledger.kubelet.allocation.state import pods_state_document, read_pods_state
 from kubeledger.kubelet.cgroups.paths import parse_cgroup_path
 from kubeledger.kubelet.cpumanager.state_checkpoint import read_cpu_manager_state
 from kubeledger.kubelet.devicemanager.checkpoint import checkpoint_document, read_checkpoint
-from kubeledger.kubelet.dra.claiminfo import (
-    dra_manager_document,
-    read_dra_manager_state,
-)
+from kubeledger.kubelet.dra.claiminfo import dra_manager_document, read_dra_manager_state
 from kubeledger.kubelet.memorymanager.checkpoint import read_memory_manager_state
-from kubeledger.model.bodies.cgroups import CgroupRemoved, CgroupUpdated
+from kubeledger.model.bodies.cgroups import CgroupRemoved, CgroupUpdated, CgroupValues
 from kubeledger.model.bodies.devicemanager import DevicesReported
 from kubeledger.model.bodies.images import ImageFsObserved
 from kubeledger.model.bodies.lifecycle import PodListed
@@ -36,7 +30,7 @@ from kubeledger.simulate.engine.kubelet import Kubelet, Part
 from kubeledger.simulate.engine.memory import disk_space
 from kubeledger.simulate.engine.plan import PlannedPod
 from kubeledger.simulate.engine.pleg import status_of
-from kubeledger.simulate.engine.world import CgroupValues, DeviceCheckpoint, SimPod
+from kubeledger.simulate.engine.world import DeviceCheckpoint, SimPod
 
 if TYPE_CHECKING:
     from kubeledger.simulate.engine.sim import Sim
@@ -195,8 +189,6 @@ class Agent(Part):
         where = parse_cgroup_path(path)
         if where is None:
             return
-        was = msgspec.structs.asdict(old if old is not None else CgroupValues())
-        values = msgspec.structs.asdict(new)
         name, sandbox = None, None
         if where.container_id is not None:
             name, sandbox = self._containers.get(where.container_id, (None, None))
@@ -210,8 +202,8 @@ class Agent(Part):
                 container=name,
                 sandbox=sandbox,
                 created=old is None,
-                changed=tuple(sorted(key for key, value in values.items() if was[key] != value)),
-                **values,
+                changed=new.changed(old or CgroupValues()),
+                **msgspec.structs.asdict(new),
             )
         )
 

@@ -44,17 +44,11 @@ from kubeledger.kubelet.cgroups.unified import (
 )
 from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.kubelet.profile.cgroups import CgroupFacts
-from kubeledger.model.bodies.cgroups import QOSCgroupsUpdated, QOSReserveComputed
+from kubeledger.model.bodies.cgroups import CgroupValues, QOSCgroupsUpdated, QOSReserveComputed
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.kubelet import Kubelet, Loop
 from kubeledger.simulate.engine.machine import Settings, duration_ns, gate, integer, table
-from kubeledger.simulate.engine.world import (
-    MOST_PIDS,
-    CgroupValues,
-    SimContainer,
-    SimPod,
-    values_of,
-)
+from kubeledger.simulate.engine.world import MOST_PIDS, SimContainer, SimPod, values_of
 
 _QOS_PERIOD_NS = 60 * NS_PER_S
 _NS_PER_US = 1000

@@ -27,14 +27,7 @@ from kubeledger.simulate.engine import admission
 from kubeledger.simulate.engine.admission import Answer, created_ns, predicates
 from kubeledger.simulate.engine.ending import Ending
 from kubeledger.simulate.engine.images import Pulls
-from kubeledger.simulate.engine.kubelet import (
-    Kubelet,
-    Loop,
-    Steps,
-    SyncLoop,
-    Waiting,
-    at_most,
-)
+from kubeledger.simulate.engine.kubelet import Kubelet, Loop, Steps, SyncLoop, Waiting, at_most
 from kubeledger.simulate.engine.pleg import Changes, Pleg, deadline_ns
 from kubeledger.simulate.engine.starts import BackOffs
 from kubeledger.simulate.engine.worker import PodWorker

@@ -17,12 +17,7 @@ from kubeledger.kubelet.dra.manager import Manager
 from kubeledger.kubelet.kube import resourceclaim as api
 from kubeledger.kubelet.kube.containermanager import CPUSet, text_of
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder
-from kubeledger.kubelet.kube.pod import (
-    Container,
-    Pod,
-    PodResourceClaimStatus,
-    PodStatus,
-)
+from kubeledger.kubelet.kube.pod import Container, Pod, PodResourceClaimStatus, PodStatus
 from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.kubelet.memorymanager.checkpoint import STATIC as MEMORY_STATIC
 from kubeledger.kubelet.memorymanager.checkpoint import recorded, restore_state, state_file

@@ -25,6 +25,7 @@ from kubeledger.kubelet.kube.pod import (
 from kubeledger.kubelet.kube.pod import Pod as ApiPod
 from kubeledger.kubelet.kuberuntime.objects import Pod as SyncedPod
 from kubeledger.kubelet.prober.objects import Pod as ProbedPod
+from kubeledger.model.bodies.cgroups import CgroupValues
 from kubeledger.model.bodies.devicemanager import CheckpointEntry
 from kubeledger.simulate.engine.plan import ImageArrival, PlannedClaim
 
@@ -72,18 +73,6 @@ MOST_PIDS = 32_768
 _PAGE_BYTES = 4096
 _NO_LIMIT_V1 = (2**63 - 1) // _PAGE_BYTES * _PAGE_BYTES
 _NONE = -1
-
-
-class CgroupValues(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields of ``CgroupUpdated`` that are values."""
-
-    cpu_shares: int | None = None
-    cpu_quota_us: int | None = None
-    cpu_period_us: int | None = None
-    memory_limit_bytes: int | None = None
-    hugetlb_limit_bytes: dict[str, int] = {}
-    unified: dict[str, str] = {}
-    other: dict[str, str] = {}
 
 
 def values_of(

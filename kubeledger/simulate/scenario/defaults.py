@@ -147,10 +147,9 @@ def drawn_uid(draws: Draws) -> str:
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
-def drawn_hash(draws: Draws, digits: int) -> str:
-    """A hexadecimal text, as hashes are written."""
-    text = "".join(f"{draws.bits():016x}" for _ in range(-(-digits // 16)))
-    return text[:digits]
+def drawn_hash(draws: Draws) -> str:
+    """A hexadecimal text of 64 digits, as hashes are written."""
+    return "".join(f"{draws.bits():016x}" for _ in range(4))
 
 
 def defaulted(

@@ -201,7 +201,7 @@ def _images(loaded: Loaded, draws: Draws) -> tuple[ImageArrival, ...]:
 
 
 def _image_id(name: str, draws: Draws) -> str:
-    return f"sha256:{drawn_hash(draws.stream(name), 64)}"
+    return f"sha256:{drawn_hash(draws.stream(name))}"
 
 
 def _cluster(loaded: Loaded, node: str) -> Cluster:
