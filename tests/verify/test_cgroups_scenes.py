@@ -470,6 +470,11 @@ def test_pods_that_came_before_the_write_count() -> None:
     assert only([*steps, (61, level(1024)), LATER]).verdict in ("match", "admissible")
     assert only([*steps, (61, level(512)), LATER]).verdict == "impossible"
     assert only([*steps, (61, level(512))]).verdict == "unverifiable", "the log ends before"
+    # A snapshot in which it is as it was, though it had to be written anew.
+    left = [*steps, (5, level(2)), (62, cgroup("kubepods/besteffort")), LATER]
+    (missed,) = (f for f in findings(scene(*sorted(left, key=lambda step: step[0])))
+                 if f.recorded is None)  # fmt: skip
+    assert "still holds what it did before: cpu.shares is 2 and had to be 1536" in missed.why
 
 
 HALF: dict[str, Any] = {"featureGates": {"QOSReserved": True}, "qosReserved": {"memory": "50%"}}
@@ -484,6 +489,8 @@ HALF: dict[str, Any] = {"featureGates": {"QOSReserved": True}, "qosReserved": {"
         # Far below the machine's memory the kernel may have refused it, and the usage stands.
         ({**HALF, "qosReserved": {"memory": "100%"}}, "6Gi", level(2, 2 * GIB), "unverifiable"),
         ({**HALF, "qosReserved": {"memory": "100%"}}, "6Gi", level(2, 9 * GIB), "impossible"),
+        ({**HALF, "qosReserved": {"memory": "0%"}}, "2Gi", level(2, 7 * GIB), "match"),
+        ({**HALF, "qosReserved": None}, "2Gi", level(2, 6 * GIB), "match"),
         # Without the gate no limit is written, and whatever stood there stays.
         ({"qosReserved": {"memory": "50%"}}, "2Gi", level(2, 6 * GIB), "match"),
         ({}, "2Gi", level(3), "impossible"),
@@ -610,6 +617,7 @@ def test_beats_of_the_timer(from_start: bool, times: list[float], verdicts: list
     steps = [(0.0, begun), *others, *((at, QOSCgroupsUpdated()) for at in times)]
     found = findings(scene(*steps), kind=QOSCgroupsUpdated.kind)
     assert [f.missing[0] if f.missing else f.verdict for f in found] == verdicts
+    assert [bool(f.recorded) for f in found] == [bool(f.missing) for f in found]
 
 
 @pytest.mark.parametrize(
@@ -670,6 +678,11 @@ def running() -> list[tuple[float, Body]]:
         (10, cgroup(BURST, cpu_shares=1024)),
         (10, cgroup(f"{BURST}/c1", container="c", cpu_shares=1024)),
     ]
+
+
+def test_a_container_is_named_by_the_line_of_its_start() -> None:
+    unnamed = cgroup(f"{BURST}/c1", cpu_shares=1024)
+    assert only([*running()[:-1], (10, unnamed)]).verdict == "match"
 
 
 def status_of(container_id: str, state: str = "running", **times: str | int) -> PodListed:
@@ -743,6 +756,7 @@ def test_removals(
     steps = [*running(), *before, (25.0, removed(path)), *after]
     found = only(steps, CgroupRemoved)
     assert found.verdict == verdict, (found.why, found.missing)
+    assert (found.recorded != {"cgroup": path}) is (verdict == "unverifiable"), "the whole of it"
     if any(isinstance(body, ContainerDied) for _, body in after) and verdict == "impossible":
         assert found.why.startswith("container c1 ran until 1970-01-01T00:1"), found.why
 

@@ -68,11 +68,9 @@ class CPUAccumulator:
         ordered = self.sort_available(nodes)
         return [cache for node in ordered for cache in _by_free(caches, nodes[node], details)]
 
-    def available_cores(self) -> Iterator[tuple[Units, CPUSet]]:
-        """By the units around them that have free CPUs: cores, and the unit's CPUs."""
-        inner, topo = self._second, self._topo
-        within = topo.cores_of_sockets if inner is topo.sockets else topo.cores_of_numa_nodes
-        return ((within[unit], inner[unit]) for unit in self.sort_available(inner))
+    def units_around_cores(self) -> Iterator[CPUSet]:
+        """CPUs of the units by which cores are sorted, of those that have free ones."""
+        return (self._second[unit] for unit in self.sort_available(self._second))
 
     def sort_available_cpus(self, *, spread: bool) -> Iterator[int]:
         """Free CPUs core by core, or socket by socket where they are to be spread over cores."""
@@ -82,7 +80,8 @@ class CPUAccumulator:
             for socket in self.sort_available(sockets):
                 yield from cpus_in(sockets[socket] & details)
             return
-        for cores, within in self.available_cores():
+        cores = self._topo.cores
+        for within in self.units_around_cores():
             for core in _by_free(cores, within, details):
                 yield from cpus_in(cores[core] & details)
 
@@ -96,9 +95,8 @@ class CPUAccumulator:
     def take_full_cores(self) -> None:
         """Whole cores that are all free, by number: none has fewer free CPUs than another."""
         size, details = self._topo.cpus_per_core, self.details
-        for cores, within in self.available_cores():
-            within &= details
-            for members in cores.values():
+        for within in self.units_around_cores():
+            for members in self._topo.cores.values():
                 if self.needed < size:
                     return
                 free = members & details

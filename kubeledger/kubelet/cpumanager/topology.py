@@ -177,19 +177,6 @@ class CPUTopology:
         return self.cpus_per_core
 
     @cached_property
-    def cores_of_sockets(self) -> dict[int, Units]:
-        """Socket -> its cores, by number."""
-        return {socket: self._cores_in(members) for socket, members in self.sockets.items()}
-
-    @cached_property
-    def cores_of_numa_nodes(self) -> dict[int, Units]:
-        """NUMA node -> its cores, by number."""
-        return {node: self._cores_in(members) for node, members in self.numa_nodes.items()}
-
-    def _cores_in(self, cpus: CPUSet) -> Units:
-        return {core: members for core, members in self.cores.items() if members & cpus}
-
-    @cached_property
     def node_masks(self) -> list[tuple[int, CPUSet, TopologyHint, TopologyHint]]:
         """Every set of NUMA nodes in the kubelet's order: how many, their CPUs, two hints of it.
 

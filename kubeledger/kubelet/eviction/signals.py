@@ -312,12 +312,12 @@ def _add_disk(found: dict[str, SignalObservation], name: str, stats: FsStats | N
     if stats is None:
         return
     time_ns = _time_ns(stats.time)
-    available, capacity = stats.available_bytes, stats.capacity_bytes
-    if available is not None and capacity is not None:
-        found[f"{name}.available"] = SignalObservation(int64(available), int64(capacity), time_ns)
-    available, capacity = stats.inodes_free, stats.inodes
-    if available is not None and capacity is not None:
-        found[f"{name}.inodesFree"] = SignalObservation(int64(available), int64(capacity), time_ns)
+    for signal, available, capacity in (
+        (f"{name}.available", stats.available_bytes, stats.capacity_bytes),
+        (f"{name}.inodesFree", stats.inodes_free, stats.inodes),
+    ):
+        if available is not None and capacity is not None:
+            found[signal] = SignalObservation(int64(available), int64(capacity), time_ns)
 
 
 @lru_cache(maxsize=1 << 10)

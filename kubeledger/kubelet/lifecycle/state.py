@@ -134,7 +134,7 @@ class PodState(msgspec.Struct, kw_only=True):
     @property
     def ended(self) -> bool:
         """Rejected, terminated or in a final phase: it holds nothing and is probed no more."""
-        return self.terminated or self.admitted is False or self.phase in TERMINAL_PHASES
+        return self.terminated or self.phase in TERMINAL_PHASES
 
     def runs(self) -> bool:
         """Whether any container is known to run (the sandbox does not count)."""
@@ -225,9 +225,8 @@ def _named_before(
     state: LifecycleState, uid: str | None, namespace: str | None, name: str | None
 ) -> PodState | None:
     """Take out the pod that stood under its name until now, when its UID becomes known."""
-    if not uid or not state.without_uid or not namespace or not name:
-        return None
-    pod = state.pods.pop(name_key(namespace, name), None)
+    key = name_key(namespace or "", name or "")
+    pod = state.pods.pop(key, None) if state.without_uid else None
     if pod is not None:
         state.without_uid -= 1
         pod.uid = uid

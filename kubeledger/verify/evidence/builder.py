@@ -397,11 +397,11 @@ class IntervalBuilder:
     def _finish(self) -> None:
         """Nothing more is shown of an interval."""
         interval, died_ns = self._interval, self._died_ns
-        if interval is not None and self._until_ns is not None:
-            self._over(interval, self._until_ns)
         if interval is None:
             return
-        self._finish_by_itself()
+        if self._until_ns is not None:
+            self._over(interval, self._until_ns)
+        self._finish_by_itself(interval)
         counts = self._counts_while_terminating(interval)
         was_let_in = interval.admitted is not False and not interval.returned
         if interval.ending_ns is not None and died_ns is not None and counts and was_let_in:
@@ -409,13 +409,12 @@ class IntervalBuilder:
             bounds = (died_ns, interval.removed_ns, interval.ended_ns)
             interval.ending_ns = max(interval.ending_ns, min(ns for ns in bounds if ns is not None))
 
-    def _finish_by_itself(self) -> None:
+    def _finish_by_itself(self, interval: PodActiveInterval) -> None:
         """A pod has ended with the last of its containers, if none of them is started again.
 
         Only where no line about it can be lost: one that nobody saw start may still run.
         """
-        interval = self._interval
-        if interval is None or interval.ended_ns is not None or self._running or not self._last:
+        if interval.ended_ns is not None or self._running or not self._last:
             return
         ends = {name: entry for name, entry in self._last.items() if entry is not None}
         last_ns = max((entry.ts_ns for entry in ends.values()), default=interval.since_ns)

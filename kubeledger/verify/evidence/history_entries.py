@@ -176,7 +176,7 @@ def _listed(ts_ns: int, seq: int, body: lifecycle.PodListed) -> tuple[Who, Histo
         by=body.listed_by,
         alive=not body.gone and not final,
         is_told=body.gone or "phase" in status,
-        final=final and not body.gone,
+        final=final,
         running=tuple(str(one.get("name")) for one in runs),
         created_ns=body.created_ts_ns,
         mirror=_MIRROR in body.annotations,

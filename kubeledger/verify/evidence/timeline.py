@@ -259,9 +259,9 @@ class Timeline:
         The sync loop puts them through admission before it reads the next one.
         """
         own = self._intervals[self._number(ts_ns)]
-        come = [each for each in own if (each.added_ns or ts_ns + 1) <= ts_ns]
-        places = [(each.added_ns or 0, each.add_line or 0) for each in come]
-        return [each for each, place in zip(come, places, strict=True) if place == max(places)]
+        come = [(each.added_ns, each.add_line or 0) for each in own if each.added_ns is not None]
+        last = max((place for place in come if place[0] <= ts_ns), default=None)
+        return [each for each in own if (each.added_ns, each.add_line or 0) == last]
 
     def _added_with(self, interval: PodActiveInterval) -> Iterator[PodActiveInterval]:
         """Other pods that the same line added."""

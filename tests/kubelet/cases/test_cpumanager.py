@@ -224,6 +224,8 @@ def test_cpus_of_a_pod_as_a_whole() -> None:
     assert decided[1]["podEntries"] == {"u": "2-5"}
     assert decided[1]["entries"] == {"u": {"i": "2-4", "c": "2-3", "s": "4-5"}}
     assert (decided[2]["podEntries"], decided[2]["default"]) == ({}, "0-7")
+    stale = {"stateFile": state("0", {"gone": {"c": "1-7"}}), "steps": made["steps"][1:]}
+    assert LINES.decided("1.36.2", made | stale)["steps"][0]["podEntries"] == {"u": "2-5"}
     alone = pod("u", ("c", "4"), resources={"requests": amounts, "limits": amounts})
     alone["spec"]["containers"].append(shares)
     refused = LINES.decided("1.36.2", made | {"pods": {"u": alone}})["steps"]
@@ -286,10 +288,12 @@ def test_options(version: str, options: dict[str, str], gates: dict[str, bool], 
         ("1.36.0", state("0-7", {"u": {"c": "1"}}), "overlaps with default cpuset"),
         ("1.36.0", state("1-7", {}), 'not all reserved cpus: "0" are present'),
         ("1.36.0", state("0-7", {}), ""),
+        ("1.36.0", state("0-7", {}, 1506833380), ""),
+        ("1.35.0", state("0-7", {}, 1506833380), "checkpoint is corrupted"),
     ],
 )  # fmt: skip
 def test_state_files(version: str, text: str, error: str) -> None:
-    """Refused in the words of the version, or taken."""
+    """Refused in the words of the version, or taken; 1.36 takes a hash with its name of v2, too."""
     outcome = LINES.decided(version, case(stateFile=text))
     assert error in outcome["startError"]
     assert bool(error) == bool(outcome["startError"])

@@ -532,10 +532,12 @@ def measured(place: str) -> Json:
     ],
 )
 def test_every_signal_is_starved_until_it_is_measured_anew(place: str, signal: str) -> None:
+    """And wholly: what is free says nothing without the capacity."""
     both = [pod("p0"), pod("p1")]
-    stale, unknown = measured(place), measured(place)
+    stale, unknown, part = measured(place), measured(place), measured(place)
     unknown["node"][place]["time"] = None
-    for again, gone in ((stale, 0), (unknown, 1)):
+    part["node"][place] = dict(list(part["node"][place].items())[:1])
+    for again, gone in ((stale, 0), (unknown, 1), (part, 0)):
         found = evicted("1.36.2", case(stale, again, pods=both, evictionHard={signal: "50%"}))
         assert [len(each) for each in found] == [1, gone]
 

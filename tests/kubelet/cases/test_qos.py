@@ -60,5 +60,7 @@ def test_memory_threshold(text: str, reserved: str | None) -> None:
 
 
 def test_1_20_takes_more_than_all() -> None:
+    case_input = node_case(systemReserved={"memory": "9Gi", "cpu": "4"})
+    assert ALLOCATABLE.decided("1.20.2", case_input)["overReserved"] == ["cpu", "memory"]
     case_input = node_case(evictionHard={"memory.available": "150%"})
     assert ALLOCATABLE.decided("1.20.2", case_input)["overReserved"] == ["memory"]

@@ -62,8 +62,8 @@ def test_a_preference_that_fails(affinity: int | None, leaked: set[str]) -> None
 
 
 def test_a_preference_that_is_not_asked_for() -> None:
-    """All aligned devices are wanted, so the plugin has nothing to choose."""
-    manager = node(Answers(preference=RpcError("gone")), 0, 1, 1)
+    """All aligned devices are wanted, so the plugin has nothing to choose; none is on node -1."""
+    manager = node(Answers(preference=RpcError("gone")), -1, 1, 1)
     assert decide(manager, call(2, affinity=0b10)) == ""
     assert manager.allocated[GPU] == {"d1", "d2"}
 

@@ -2,6 +2,7 @@
 
 from typing import Any, Literal
 
+import msgspec
 import pytest
 
 from kubeledger.kubelet.lifecycle.reducer import HANDLERS
@@ -18,6 +19,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodListed,
     PodRejected,
     PodTerminated,
+    PodTerminating,
     RestartBackedOff,
 )
 from kubeledger.model.record import Body
@@ -91,6 +93,7 @@ KILLED = ContainerKilled(
 REASON = KubernetesEvent(
     **who(), object_kind="Pod", type="Warning", reason="Unhealthy", message="m", count=3
 )
+NODES = msgspec.structs.replace(REASON, object_kind="Node")
 ADD, REMOVE, ADMITTED, TERMINATED = (
     config("ADD"), config("REMOVE"), PodAdmitted(**who()), PodTerminated(**who()),
 )  # fmt: skip
@@ -123,7 +126,8 @@ EVICTED = PodEvicted(**who(), resource="memory", message="low", evicted=True)
 def test_what_shows_a_pod_makes_it_known(body: Body) -> None:
     """Recordings may start late."""
     assert set(after(body).pods) == {"u"}
-    assert pod(after(body)).since_ts_ns == S
+    known = pod(after(body))
+    assert (known.namespace, known.name, known.since_ts_ns) == ("ns", "p", S)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +151,8 @@ NONE: dict[str, object] = {"pods": {}}
 HISTORIES: Histories = {
     # Presence.
     "a removed pod goes when nothing of it runs": [
-        ADD, SANDBOX, started("1"), REMOVE, {"u.removed": True}, died("1"), NONE | {"names": {}}],
+        ADD, {"u.source": "api"}, SANDBOX, started("1"), REMOVE, {"u.removed": True}, died("1"),
+        NONE | {"names": {}}],
     # It counts as a pod of the node as long as the API has it.
     "a terminated pod stays until it is removed": [
         ADD, TERMINATED, {"u.ended": True}, REMOVE, NONE],
@@ -173,9 +178,13 @@ HISTORIES: Histories = {
     "a UID that becomes known takes over": [
         started("1", uid=None), {"ns/p.c.container_id": "1", "without_uid": 1}, ADD,
         {"without_uid": 0, "names": {"ns/p": "u"}, "u.c.container_id": "1", "u.uid": "u"}],
+    "a pod that is deleted": [
+        ADD, PodTerminating(**who(None), reason="deleted", grace_period_s=None),
+        {"u.deleting": True}],
     # Admission and phase: a kubelet restart decides again; the last decision counts.
     "admission and rejection": [
-        ADD, ADMITTED, {"u.admitted": True, "u.phase": "Pending", "u.decided_ts_ns": 2 * S},
+        ADD, ADMITTED,
+        {"u.admitted": True, "u.ended": False, "u.phase": "Pending", "u.decided_ts_ns": 2 * S},
         REJECTED, {"u.admitted": False, "u.phase": "Failed", "u.reason": "OutOfcpu"},
         listed({"phase": "Pending"}), {"u.phase": "Failed"}, ADMITTED,
         {"u.admitted": True, "u.phase": "Pending", "u.reason": None,
@@ -206,6 +215,7 @@ HISTORIES: Histories = {
         back_off(20), {"u.c.back_off_s": 20, "u.c.restart_count": 2},  # what it takes
         started("2"), restarted("2"), started("2"),
         {"u.c.container_id": "2", "u.c.running": True, "u.c.restart_count": 3,
+         "u.c.started_ts_ns": 7 * S,
          "u.c.exit_code": None, "u.c.finished_ts_ns": None, "u.c.kill_reason": None,
          "u.c.back_off_s": None},
         died("1"), {"u.c.running": True}],
@@ -233,7 +243,7 @@ HISTORIES: Histories = {
     "a death of another run is not this one's": [
         ADD, started("2"), died("1", exit_code=3), {"u.c.running": True}],
     "events are counted by reason: a record may stand for several": [
-        ADD, REASON, REASON, {"u.reasons": {"Unhealthy": 6}}],
+        ADD, REASON, NODES, REASON, {"u.reasons": {"Unhealthy": 6}}],
     # Lists.
     "a list tells what the log did not": [
         listed(running("1", 3), SPEC),

@@ -11,6 +11,7 @@ from kubeledger.kubelet.kube.containermanager import MalformedCheckpointError
 from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.memorymanager.checkpoint import (
     read_memory_manager_state,
+    recorded_state,
     restore_state,
     state_file,
 )
@@ -58,9 +59,12 @@ def test_a_reserve_greater_than_the_total() -> None:
     "name", ["v1.30.14.memory_manager_state.json", "v1.30.14.underflow.memory_manager_state.json"]
 )
 def test_the_file_as_the_kubelet_wrote_it(name: str) -> None:
+    """It is what the record of it holds, too."""
     facts = resolve("1.30.14").resourcemanagers
     text = json.dumps(recorded(name), separators=(",", ":"))
-    assert state_file(restore_state(text, facts), facts) == text
+    state = restore_state(text, facts)
+    assert state_file(state, facts) == text
+    assert recorded_state(read_memory_manager_state(recorded(name))) == state
 
 
 def test_the_file_of_a_kubelet_that_knows_pods() -> None:
@@ -101,7 +105,7 @@ def test_blocks_and_nodes_are_put_in_order() -> None:
     ]
     machine = {key: {"numberOfAssignments": 1, "cells": [1, 0]} for key in ("10", "2")}
     body = read_memory_manager_state(
-        recorded() | {"entries": {"u": {"c": blocks}}, "machineState": machine}
+        recorded() | {"entries": {"u": {"c": blocks, "d": None}}, "machineState": machine}
     )
     assert [block.type for block in body.assignments["u"]["c"]] == ["hugepages-2Mi", "memory"]
     assert [block.numa_nodes for block in body.assignments["u"]["c"]] == [(0, 1)] * 2
