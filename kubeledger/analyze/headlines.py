@@ -15,7 +15,7 @@ import msgspec
 from kubeledger.analyze.logged_errors import ErrorShape, excused, logged, untold
 from kubeledger.analyze.problems.table import PROBLEMS, Problem
 from kubeledger.analyze.problems.told import Row, Told
-from kubeledger.analyze.sql.summaries import cut_chain
+from kubeledger.analyze.summaries import cut_chain
 from kubeledger.analyze.wording import names_text, shortened
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from kubeledger.analyze.logged_errors import HEADER
-from kubeledger.analyze.sql.summaries import cut, cut_chain
+from kubeledger.analyze.summaries import cut, cut_chain
 from kubeledger.analyze.why import Answer, Explanation, Piece, StoryStep
 from kubeledger.analyze.why.pieces import time
 from kubeledger.analyze.why.story import STEPS_MAX, most_important

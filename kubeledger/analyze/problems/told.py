@@ -1,4 +1,4 @@
-"""What a node's records tell, as far as it may have gone wrong: by kind, and as episodes."""
+"""What a node's records tell, as far as something may have gone wrong: by kind, as episodes."""
 
 from __future__ import annotations
 
