@@ -182,7 +182,7 @@ DERIVED: Mapping[str, DerivedTable] = {
         _safety,
         attrgetter("found"),
     ),
-    "stored.problems": DerivedTable(
+    "stored.went_wrong": DerivedTable(
         "problems", columns_of("kind VARCHAR, severity INTEGER"), _told, _problems
     ),
 }

@@ -12,4 +12,4 @@ SELECT
     make_timestamp(ts_ns // 1000) AS ts,
     kind,
     severity
-FROM stored.problems;
+FROM stored.went_wrong;
