@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from kubeledger.analyze.histories.history import History
-from kubeledger.analyze.sql.summaries import subject_of
+from kubeledger.analyze.summaries import subject_of
 from kubeledger.kubelet.kube.resources import UID
 from kubeledger.model.bodies.lifecycle import ContainerRestarted, ContainerStarted, PodListed
 from kubeledger.model.record import Record

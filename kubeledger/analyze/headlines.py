@@ -6,17 +6,16 @@ An incident is one thing that went wrong; a headline is several that belong toge
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Sequence
 from itertools import groupby, starmap
 from typing import NamedTuple
 
 import msgspec
 
 from kubeledger.analyze.logged_errors import ErrorShape, excused, logged, untold
-from kubeledger.analyze.problems.sentences import Row
-from kubeledger.analyze.problems.table import PRESENT, PROBLEMS, Problem, possible
-from kubeledger.analyze.sql.summaries import cut_chain
+from kubeledger.analyze.problems.table import PROBLEMS, Problem
+from kubeledger.analyze.problems.told import Row, Told
+from kubeledger.analyze.summaries import cut_chain
 from kubeledger.analyze.wording import names_text, shortened
 
 
@@ -57,35 +56,20 @@ class Incident(Headline, frozen=True, kw_only=True):
     is_warning: bool = False
 
 
-Answers = Callable[[str, Mapping[str, object]], Sequence[Row]]
-"""Answers SQL and its parameters with rows by column name."""
-
-
-def present_on(answer: Answers, node: str) -> set[str]:
-    """What a node has of what problems are made of."""
-    return {row["what"] for row in answer(PRESENT, {"node": node})}
-
-
-def incidents(
-    answer: Answers, node: str, *, verdicts: bool, present: AbstractSet[str] | None = None
-) -> list[Incident]:
+def incidents(told: Told, impossible: Iterable[Row] = ()) -> list[Incident]:
     """What went wrong on a node, worst first.
 
     Args:
-        answer: runs a query over the views.
-        verdicts: whether to verify, and report decisions that the kubelet could not have taken.
-        present: as :func:`present_on`; None: it is asked.
+        impossible: decisions that the kubelet could not have taken, of which ``told`` says nothing.
     """
-    # This needs all: what is loaded for it answers the others, too.
-    present = present_on(answer, node) if present is None else present
     found = [
         _incident(problem, row)
-        for problem in possible(present, verdicts=verdicts)
-        for row in answer(problem.query, {"node": node})
+        for problem in PROBLEMS
+        for row in problem.together(problem.rows(told) if problem.rows else impossible)
     ]
     found.sort(key=lambda each: (_place(each), -each.count, each.ts_ns, each.seq))
     is_quiet = all(each.severity < _WENT_WRONG for each in found)
-    shapes = logged(answer, node, present)
+    shapes = logged(told)
     errors = untold(shapes, nothing_else=is_quiet)
     return [*found, *map(_logged, errors), *starmap(_harmless, excused(shapes))]
 
@@ -252,13 +236,9 @@ class Besides(NamedTuple):
     own: str
 
 
-def besides_on(answer: Answers, node: str) -> Besides:
-    """What went wrong on a node.
-
-    Args:
-        answer: runs a query over the views.
-    """
-    found = incidents(answer, node, verdicts=False)
+def besides_on(told: Told) -> Besides:
+    """What went wrong on a node."""
+    found = incidents(told)
     others = [each for each in found if each.target != "node" and each.kind not in _OF_EVIDENCE]
     own = [each for each in found if each.target == "node" and each.severity >= _WENT_WRONG]
     leads = own and (not others or own[0].severity >= others[0].severity)

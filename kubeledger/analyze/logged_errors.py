@@ -6,16 +6,19 @@ It warns in lines of severity W, E and F and in events of type Warning.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
 import msgspec
 
+from kubeledger.analyze.problems.rows import VALUES, slashed
+from kubeledger.analyze.problems.told import Told, whole_us
 from kubeledger.kubelet.lifecycle.stages import failure_of_event
-from kubeledger.model.bodies.lifecycle import KubernetesEvent
+from kubeledger.model.bodies.lifecycle import KubernetesEvent, PodRejected
 from kubeledger.model.bodies.node import ErrorsLogged
 from kubeledger.model.patterns import regex
+from kubeledger.model.record import Record
 
 HEADER = regex(r"^(?:.{0,200}? )?[IWEF]\d{4} [\d:.]+ +\d+ [^ \]]+\] ")
 """What stands before the message, a carrier's prefix included."""
@@ -196,25 +199,6 @@ _JSON_START = '{"ts":'
 _OF_JSON = frozenset({"ts", "caller", "msg", "v", "logger"})
 
 
-_LINES = """SELECT severity, source, shape, recorded, sum(count)::BIGINT AS count,
-    list_sort(list_distinct(list(concat_ws('/', namespace, pod)) FILTER (pod IS NOT NULL))) AS pods,
-    min(epoch_ns(ts)) AS ts_ns, arg_min(example_seq, ts) AS seq,
-    arg_min(example, ts) AS example
-FROM logged_errors WHERE node = $node GROUP BY severity, source, shape, recorded"""
-_EVENTS = """SELECT reason, arg_min(message, (ts, seq)) AS message, sum(count)::BIGINT AS count,
-    concat_ws(': ', reason, nullif(regexp_replace(
-        split_part(message, chr(10), 1), '"[^"]*"|[0-9a-f-]*[0-9][0-9a-f-]*', '*', 'g'), ''))
-        AS shape,
-    list_sort(list_distinct(
-        list(concat_ws('/', namespace, name)) FILTER (object_kind = 'Pod'))) AS pods,
-    bool_and(object_kind = 'Pod' AND EXISTS (
-        SELECT 1 FROM admissions AS a WHERE a.node = k.node AND a.pod = k.name
-            AND NOT a.admitted AND a.reason = k.reason)) AS is_refusal,
-    min(epoch_ns(ts)) AS ts_ns, arg_min(seq, (ts, seq)) AS seq
-FROM kubernetes_events AS k WHERE node = $node AND type = 'Warning' AND reason <> 'Rebooted'
-GROUP BY reason, shape"""
-"""A reboot is a problem by itself."""
-
 TOLD_BY_DECISIONS = frozenset(
     {"Evicted", "FailedPostStartHook", "Killing", "Preempting", "Unhealthy"}
 )
@@ -226,57 +210,64 @@ _OF_RESIZES = frozenset({"ResizeDeferred", "ResizeError", "ResizeInfeasible"})
 _TOLD = TOLD_BY_DECISIONS | _TOLD_OF_NODES | _OF_RESIZES
 
 
-def logged(
-    answer: Callable[[str, Mapping[str, object]], Sequence[Mapping[str, Any]]],
-    node: str,
-    kinds: Collection[str],
-) -> list[ErrorShape]:
-    """All shapes of a node, worst first: errors, and those about pods.
-
-    Args:
-        answer: runs a query over the views.
-        kinds: of which the node has records: of others nothing is asked.
-    """
-    shapes = (
-        shape_of(row)
-        for kind, query, shape_of in (
-            (ErrorsLogged.kind, _LINES, _line),
-            (KubernetesEvent.kind, _EVENTS, _warning),
-        )
-        if kind in kinds
-        for row in answer(query, {"node": node})
-    )
+def logged(told: Told) -> list[ErrorShape]:
+    """All shapes of a node, worst first: errors, and those about pods."""
     return sorted(
-        shapes, key=lambda each: ("FEW".index(each.severity), not each.pods, -each.count, each.seq)
+        (*_lines(told), *_warnings(told)),
+        key=lambda each: ("FEW".index(each.severity), not each.pods, -each.count, each.seq),
     )
 
 
-def _line(row: Mapping[str, Any]) -> ErrorShape:
-    example = row["example"] if row["count"] == 1 else None
-    given = {each: value for each, value in row.items() if each != "example"}
-    return ErrorShape(**{**given, "pods": row["pods"] or (), "own_words": own_words(example or "")})
+def _lines(told: Told) -> Iterator[ErrorShape]:
+    shapes: dict[tuple[Any, ...], list[tuple[Record, ErrorsLogged]]] = {}
+    for record, body in told.bodies(ErrorsLogged):
+        key = (body.severity, body.source, body.shape, body.recorded)
+        shapes.setdefault(key, []).append((record, body))
+    for (severity, source, shape, recorded), group in shapes.items():
+        count = sum(body.count for _, body in group)
+        first = min(group, key=lambda each: (whole_us(each[1].first_ts_ns), each[0].seq))
+        texts = (record.evidence[0].text for record, _ in group if record.evidence)
+        example = next((text for text in texts if text is not None), "") if count == 1 else ""
+        yield ErrorShape(
+            severity=severity,
+            source=source,
+            shape=shape,
+            recorded=recorded,
+            count=count,
+            pods=sorted({slashed(b.namespace, b.pod) for _, b in group if b.pod is not None}),
+            ts_ns=whole_us(first[1].first_ts_ns),
+            seq=first[0].seq,
+            own_words=own_words(example),
+        )
 
 
-def _warning(row: Mapping[str, Any]) -> ErrorShape:
+def _warnings(told: Told) -> Iterator[ErrorShape]:
     """Events of one shape: what they say is told where a stage, a decision or a refusal says it."""
-    reason = row["reason"]
-    is_stage = failure_of_event(reason, row["message"]) is not None
-    return ErrorShape(
-        severity="W",
-        source=EVENT,
-        shape=row["shape"],
-        recorded=reason in _TOLD or is_stage or row["is_refusal"],
-        count=row["count"],
-        pods=row["pods"] or (),
-        ts_ns=row["ts_ns"],
-        seq=row["seq"],
-        own_words=_own_words_of_event(row) if row["count"] == 1 else "",
-    )
-
-
-def _own_words_of_event(row: Mapping[str, Any]) -> str:
-    said = row["message"].partition("\n")[0]
-    return f"{row['reason']}: {said}" if said else row["reason"]
+    refusals = {(body.pod, body.reason) for _, body in told.bodies(PodRejected)}
+    shapes: dict[tuple[str, str], list[tuple[Record, KubernetesEvent]]] = {}
+    for record, body in told.bodies(KubernetesEvent):
+        if body.type == "Warning" and body.reason != "Rebooted":  # that is a problem by itself
+            words = VALUES.sub("*", body.message.partition("\n")[0])
+            shape = f"{body.reason}: {words}" if words else body.reason
+            shapes.setdefault((body.reason, shape), []).append((record, body))
+    for (reason, shape), group in shapes.items():
+        first, said = min(group, key=lambda each: (whole_us(each[0].ts_ns), each[0].seq))
+        count = sum(body.count for _, body in group)
+        pods = [body for _, body in group if body.object_kind == "Pod"]
+        is_refusal = len(pods) == len(group) and all((b.pod, reason) in refusals for b in pods)
+        is_stage = failure_of_event(reason, said.message) is not None
+        words = said.message.partition("\n")[0]
+        yield ErrorShape(
+            severity="W",
+            source=EVENT,
+            shape=shape,
+            recorded=reason in _TOLD or is_stage or is_refusal,
+            count=count,
+            pods=sorted({slashed(body.namespace or None, body.pod) for body in pods}),
+            ts_ns=whole_us(first.ts_ns),
+            seq=first.seq,
+            own_words=(f"{reason}: {words}" if words else reason) if count == 1 else "",
+        )
 
 
 def untold(shapes: Iterable[ErrorShape], *, nothing_else: bool) -> list[ErrorShape]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from kubeledger.analyze.sql.summaries import cut, layers_of, short_words, unquoted_end
+from kubeledger.analyze.summaries import cut, layers_of, short_words, unquoted_end
 from kubeledger.model.bodies.node import NodeTrouble, Stage
 from kubeledger.model.patterns import regex
 from kubeledger.model.units import NS_PER_S

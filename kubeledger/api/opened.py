@@ -131,14 +131,15 @@ class OpenLedger:
             KubeledgerError: as the ledger's.
         """
         from kubeledger.analyze.headlines import in_a_sentence, incidents
+        from kubeledger.analyze.problems.told import told_by
         from kubeledger.ingest.api import ImportOptions, import_and_snapshot
 
         options = ImportOptions(node=node, kubelet_version=kubelet_version, year=year)
         report = import_and_snapshot(self.path, [str(source) for source in sources], options)
         summaries = []
         for name in sorted({each.node for each in report.bundles if each.added}):
-            found = incidents(lambda q, p: self.sql(q, p).dicts(), name, verdicts=False)
-            summaries.append(f"{name}: {in_a_sentence(found)}")
+            (history,) = self._histories(name)
+            summaries.append(f"{name}: {in_a_sentence(incidents(told_by(history)))}")
         return Imported(report, tuple(summaries))
 
     def records(
@@ -199,12 +200,14 @@ class OpenLedger:
             BadQuestionError: no such target, time or node.
         """
         from kubeledger.analyze.headlines import besides_on
+        from kubeledger.analyze.problems.told import told_by
         from kubeledger.analyze.why import answers_to, with_besides
 
-        found = answers_to(target, self._histories(node), upto_ts_ns=self._ns(at, node))
+        histories = self._histories(node)
+        found = answers_to(target, histories, upto_ts_ns=self._ns(at, node))
         if target.partition("/")[0] == "node" and at is None:
-            besides = partial(besides_on, lambda query, params: self.sql(query, params).dicts())
-            found = [with_besides(each, *besides(each.node)) for each in found]
+            besides = {each.node: besides_on(told_by(each)) for each in histories}
+            found = [with_besides(each, *besides[each.node]) for each in found]
         return Reasons(tuple(found))
 
     def whatif(

@@ -176,38 +176,38 @@ def report_import(directory: Path, nodes: list[str], *, advise: bool = True) -> 
         advise: name the commands.
     """
     from kubeledger.analyze.headlines import happened, in_a_sentence, incidents
-    from kubeledger.analyze.sql.api import connect
+    from kubeledger.analyze.histories.history import histories_of_ledger
+    from kubeledger.analyze.problems.told import lines_cut, told_by
     from kubeledger.analyze.wording import ended
+    from kubeledger.ledger.ledger import Ledger
 
     quiet: dict[str, list[str]] = {}
-    with connect(directory, is_fixed=True, is_held=True) as queryable:
-        told = {
-            node: incidents(
-                lambda query, params: queryable.sql(query, params).dicts(), node, verdicts=False
-            )
-            for node in nodes
-        }
-        worst = {*sorted(nodes, key=lambda node: -_severity(told[node]))[:_NODES_MAX]}
-        for node, found in told.items():
-            sentence = ended(in_a_sentence(found))
-            if len(nodes) > _NODES_MAX and not happened(found[:1]):
-                quiet.setdefault(sentence, []).append(node)
-                continue
-            _paragraph(f"What happened on {node}: {sentence}")
+    told: dict[str, list[Incident]] = {}
+    cut: dict[str, int] = {}
+    for history in histories_of_ledger(Ledger.open(directory)) if nodes else ():
+        if history.node in nodes:
+            records = told_by(history)
+            told[history.node], cut[history.node] = incidents(records), lines_cut(records)
+    worst = {*sorted(nodes, key=lambda node: -_severity(told[node]))[:_NODES_MAX]}
+    for node in nodes:
+        found = told[node]
+        sentence = ended(in_a_sentence(found))
+        if len(nodes) > _NODES_MAX and not happened(found[:1]):
+            quiet.setdefault(sentence, []).append(node)
+            continue
+        _paragraph(f"What happened on {node}: {sentence}")
+        if happened(found[:1]):
+            _paragraph(f"Worst: {ended(found[0].text)}")
+        if advise and node in worst:
+            if cut[node] >= _CUT_MIN:
+                _paragraph(f"The ends of {cut[node]:,} lines are missing{_UNCUT}")
+            which = f" --node {quote(node)}" if len(nodes) > 1 else ""
+            more = [f"why {quote(each.target)}" for each in found if each.target]
             if happened(found[:1]):
-                _paragraph(f"Worst: {ended(found[0].text)}")
-            if advise and node in worst:
-                if any(each.kind == "log_lost" for each in found):
-                    cut = int(queryable.sql(_LINES_CUT, {"node": node}).dicts()[0]["cut"])
-                    if cut >= _CUT_MIN:
-                        _paragraph(f"The ends of {cut:,} lines are missing{_UNCUT}")
-                which = f" --node {quote(node)}" if len(nodes) > 1 else ""
-                more = [f"why {quote(each.target)}" for each in found if each.target]
-                if happened(found[:1]):
-                    more.append(f"show {found[0].seq}")
-                is_usual = directory == Path(DEFAULT_LEDGER)
-                where = "" if is_usual else f" --ledger {quote(str(directory))}"
-                _advise(more[:1], f"{which}{where}")
+                more.append(f"show {found[0].seq}")
+            is_usual = directory == Path(DEFAULT_LEDGER)
+            where = "" if is_usual else f" --ledger {quote(str(directory))}"
+            _advise(more[:1], f"{which}{where}")
     for sentence, others in quiet.items():
         _paragraph(f"What happened on {_named(others, what='nodes')}: {sentence}")
 
@@ -216,8 +216,6 @@ def _severity(found: Sequence[Incident]) -> int:
     return found[0].severity if found else 0
 
 
-_LINES_CUT = """SELECT coalesce(sum((body ->> 'lines_cut')::BIGINT), 0) AS cut FROM events
-    WHERE node = $node AND kind = 'node.LogThinned'"""
 _CUT_MIN = 3
 """Fewer are what the kubelet was writing when its log was copied."""
 _UNCUT = (

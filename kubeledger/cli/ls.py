@@ -119,7 +119,7 @@ def ls(
 
 def _row(record: Record) -> Row:
     from kubeledger.analyze.sql.listing import body_of
-    from kubeledger.analyze.sql.summaries import subject_of, summary_of
+    from kubeledger.analyze.summaries import subject_of, summary_of
 
     body = body_of(record)
     ts, subject = format_ts(record.ts_ns), subject_of(body)
@@ -263,7 +263,7 @@ def _document(shown: Shown) -> dict[str, Any]:
 
 def _brief(record: Record) -> dict[str, Any]:
     from kubeledger.analyze.sql.listing import body_of
-    from kubeledger.analyze.sql.summaries import subject_of, summary_of
+    from kubeledger.analyze.summaries import subject_of, summary_of
 
     body = body_of(record)
     return {

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from kubeledger.analyze.logged_errors import HEADER
-from kubeledger.analyze.sql.summaries import cut, cut_chain
+from kubeledger.analyze.summaries import cut, cut_chain
 from kubeledger.analyze.why import Answer, Explanation, Piece, StoryStep
 from kubeledger.analyze.why.pieces import time
 from kubeledger.analyze.why.story import STEPS_MAX, most_important
@@ -381,26 +381,20 @@ def why(
     """
     from kubeledger.analyze.histories.history import span_of_histories
     from kubeledger.analyze.why import answers_to
-    from kubeledger.cli.files import ledger_for
     from kubeledger.cli.verify import histories_for
 
     with ExitStack() as stack:
         is_of_node = target.partition("/")[0] == "node"
-        if is_of_node and sources:  # SQL counts what happened
-            ledger, sources = stack.enter_context(ledger_for(sources, ledger)), ()
         histories = stack.enter_context(histories_for(sources, ledger, node))
         upto_ts_ns = instant(at, partial(span_of_histories, histories))
         found = answers_to(target, histories, upto_ts_ns=upto_ts_ns)
         if is_of_node and at is None:
             from kubeledger.analyze.headlines import besides_on
-            from kubeledger.analyze.sql.api import connect
+            from kubeledger.analyze.problems.told import told_by
             from kubeledger.analyze.why import with_besides
 
-            with connect(ledger, is_fixed=True, is_held=True) as queryable:
-                besides = partial(
-                    besides_on, lambda text, given: queryable.sql(text, given).dicts()
-                )
-                found = [with_besides(each, *besides(each.node)) for each in found]
+            besides = {each.node: besides_on(told_by(each)) for each in histories}
+            found = [with_besides(each, *besides[each.node]) for each in found]
     if output == "json":
         write_document(found[0] if len(histories) == 1 else found)
         return

@@ -170,7 +170,7 @@ class NodeTables:
             KubeledgerError: the ledger cannot be read.
             duckdb.Error, OSError: a file cannot be written.
         """
-        made = folded(DERIVED.values(), history.read)
+        made = folded(DERIVED.values(), history)
         return {table.room: self._episodes(table, rows) for table, rows in made}
 
     def _episodes(

@@ -5,7 +5,9 @@ from __future__ import annotations
 from itertools import islice, takewhile
 from typing import Any
 
-from kubeledger.analyze.headlines import Answers, Incident, incidents
+from kubeledger.analyze.headlines import Incident, incidents
+from kubeledger.analyze.histories.history import histories_of_ledger
+from kubeledger.analyze.problems.told import told_by
 from kubeledger.analyze.whatif import Change, answer, variants_of
 from kubeledger.analyze.why import Answer, Explanation, Piece, StoryStep
 from kubeledger.api.opened import OpenLedger
@@ -64,9 +66,8 @@ class Tools:
 
     def _wrong(self, node: str) -> list[Incident]:
         opened = self._source.opened(node)
-        answer: Answers = lambda query, params: opened.sql(query, params).dicts()  # noqa: E731 # typed
-        found = incidents(answer, _own(opened, node), verdicts=False)
-        return [each for each in found if each.kind != "harmless"]
+        (history,) = histories_of_ledger(opened.ledger, _own(opened, node))
+        return [each for each in incidents(told_by(history)) if each.kind != "harmless"]
 
     def why(self, target: str, at: str | None, node: str | None, room: Room) -> results.Reasons:
         """Why something is as it is, or how it fared.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kubeledger.analyze.headlines import headlines, incidents, present_on
-from kubeledger.analyze.problems.table import occurrences, possible
+from kubeledger.analyze.headlines import headlines, incidents
+from kubeledger.analyze.problems.table import occurrences
 from kubeledger.timeline.drawing import Drawing, NodeView, Row, Scope, Section
 from kubeledger.timeline.rows_node import decisions_row, node_section
 from kubeledger.timeline.rows_pods import pod_sections
@@ -37,15 +37,15 @@ def build_drawing(view: NodeView, *, apart: bool = False) -> Drawing:
         )
     }
     begin_ns, last_ns = _recorded(view)
-    present = present_on(view.in_scope, view.node)
-    shown = [each.kind for each in possible(present, verdicts=True) if each.severity]
-    problems = view.in_scope(
-        f"SELECT seq, severity, epoch_ns(ts) AS ts_ns FROM ({occurrences(shown)})"
-        " WHERE node = $node ORDER BY ts, seq"
+    told = view.told()
+    impossible = view.in_scope(
+        "SELECT kind AS subject, seq, epoch_ns(ts) AS ts_ns FROM verdicts"
+        " WHERE node = $node AND verdict = 'impossible' AND NOT inferred"
     )
+    problems = [each for each in occurrences(told, impossible) if each[0].severity]
     severities: dict[int, int] = {}
-    for each in problems:
-        severities[each["seq"]] = max(each["severity"], severities.get(each["seq"], 0))
+    for problem, row in problems:
+        severities[row["seq"]] = max(problem.severity, severities.get(row["seq"], 0))
     pods, arrows = pod_sections(view, severities, begin_ns, apart=apart)
     node = node_section(view)
     others = [*pods, *resource_sections(view)]
@@ -53,8 +53,8 @@ def build_drawing(view: NodeView, *, apart: bool = False) -> Drawing:
     node.rows.append(decisions_row(view, drawn))
     sections = _in_scope([node, *others], view.scope)
     start_ns, end_ns = _span(view.scope, begin_ns, last_ns, sections)
-    found = incidents(view.in_scope, view.node, verdicts=True, present=present)
-    moments = [(each["ts_ns"], each["seq"]) for each in problems]
+    found = incidents(told, impossible)
+    moments = [(row["ts_ns"], row["seq"]) for _, row in problems]
     moments += [(each.ts_ns, each.seq) for each in found if each.kind == "error"]
     versions = view(
         "SELECT kubelet_version AS version FROM kubelet_starts"

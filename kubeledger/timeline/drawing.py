@@ -11,10 +11,13 @@ import msgspec
 
 from kubeledger.analyze.headlines import Headline
 from kubeledger.analyze.histories.history import History
-from kubeledger.analyze.problems.table import NEEDED
+from kubeledger.analyze.problems.told import Told, told_by, whole_us
 from kubeledger.analyze.sql.api import Queryable
 from kubeledger.analyze.sql.rows import Rows
 from kubeledger.analyze.sql.views import load_views
+from kubeledger.model.bodies.eviction import PodPreempted
+from kubeledger.model.bodies.ledger import FindingReported
+from kubeledger.model.bodies.node import ErrorsLogged
 
 ViewRow = dict[str, Any]
 
@@ -51,6 +54,8 @@ _ABOUT = {
     "verdicts": "seq IN (SELECT seq FROM events UNION ALL SELECT seq FROM preemptions)",
 }
 """View -> which of its rows are about certain pods, or about the node itself."""
+_NEEDED = "events, evidence, verdicts, pod_stages, node_conditions, node_troubles"
+"""Views that between them need all that a page does."""
 _NAMED = re.compile(r"\b(?:FROM|JOIN) ([a-z_]+)")
 _ALL = (1 << 63) - 1
 
@@ -95,8 +100,8 @@ class NodeView:
 
     Attributes:
         scope: what part of its history.
-        history: the records themselves, for what no view shows: holes in the log; None: they
-            are not looked for.
+        history: the records themselves, for what no view shows: what went wrong, and holes in the
+            log; None: neither is looked for.
     """
 
     def __init__(
@@ -111,7 +116,7 @@ class NodeView:
         self.scope = scope or Scope()
         self.history = history
         # One question that needs all there is: a wider question later would load everything again.
-        queryable.sql(f"SELECT 1 FROM evidence, verdicts, {NEEDED} LIMIT 0").fetchall()
+        queryable.sql(f"SELECT 1 FROM {_NEEDED} LIMIT 0").fetchall()
 
     def __call__(self, query: str, params: Mapping[str, object] | None = None) -> list[ViewRow]:
         """Rows of a query; ``$node`` is the node."""
@@ -151,6 +156,26 @@ class NodeView:
                 **({"pods": list(self.scope.pods)} if self.scope.pods else {}),
             },
         )
+
+    def told(self) -> Told:
+        """What the records tell of what went wrong, as far as it lies in the scope."""
+        told = told_by(self.history) if self.history else Told(0)
+        return told if self.scope.is_all else told.within(self._shows)
+
+    def _shows(self, each: Any) -> bool:  # noqa: ANN401 # a record or an episode
+        from_ns, to_ns = self.scope.between
+        if not whole_us(from_ns) <= whole_us(each.ts_ns) <= to_ns:
+            return False
+        body = getattr(each, "body", each)
+        if isinstance(body, PodPreempted):
+            victim = (body.victim_namespace, body.victim_pod, body.victim_uid)
+            for_whom = (body.preemptor_namespace, body.preemptor_pod, body.preemptor_uid)
+            return self.scope.names(*victim) or self.scope.names(*for_whom)
+        is_of_pod = getattr(body, "object_kind", "Pod") == "Pod" and hasattr(body, "pod_uid")
+        if not is_of_pod or isinstance(body, (FindingReported, ErrorsLogged)):
+            return True
+        named = (body.namespace, body.pod, body.pod_uid)
+        return named == (None, None, None) or self.scope.names(*named)
 
     def rows(self, view: str, columns: str = "*", where: str = "true") -> list[ViewRow]:
         """Rows of a view in the order of their time, ``ts_ns`` for ``ts``; of the scope's pods."""

@@ -17,7 +17,7 @@ import msgspec
 
 from kubeledger.analyze.histories.history import histories_of_ledger
 from kubeledger.analyze.sql.api import connect
-from kubeledger.analyze.sql.summaries import subject_of, summary_of
+from kubeledger.analyze.summaries import subject_of, summary_of
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.units import format_ts

@@ -12,7 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from kubeledger.analyze.headlines import in_a_sentence, incidents
-from kubeledger.analyze.sql.api import connect
+from kubeledger.analyze.histories.history import histories_of_ledger
+from kubeledger.analyze.problems.told import told_by
 from kubeledger.ingest.api import import_sources
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.node import NodeConditionChanged
@@ -49,9 +50,8 @@ def differences(bundle: Path, compared: Counter[str]) -> list[str]:
         for node in nodes:
             own = lines if len(nodes) == 1 else _of_node(lines, node)
             found += _ready(own, records[node], compared)
-            with connect(ledger.path) as database:
-                told = incidents(lambda q, p: database.sql(q, p).dicts(), node, verdicts=False)
-            found += _silence(own, in_a_sentence(told), compared)
+            (history,) = histories_of_ledger(ledger, node)
+            found += _silence(own, in_a_sentence(incidents(told_by(history))), compared)
     return found
 
 

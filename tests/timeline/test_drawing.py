@@ -303,10 +303,11 @@ def test_counts_and_headlines_are_of_what_is_shown(tmp_path: Path) -> None:
     story.add(PodRejected(**pod("a", "uid-c"), reason="For-c", message=""))
     late_ns = story.records[-1].ts_ns
     ledger = write_ledger(tmp_path, story.records)
+    (history,) = histories_of_ledger(Ledger.open(ledger))
 
     def shown(scope: Scope) -> tuple[int, set[str], bool]:
         with connect(ledger) as queryable:
-            drawing = build_drawing(NodeView(queryable, story.node, scope))
+            drawing = build_drawing(NodeView(queryable, story.node, scope, history))
         payload = node_payload(drawing)
         assert payload["only"] == ", ".join(scope.pods)
         reported = set(re.findall("For-.", " ".join(each.text for each in drawing.headlines)))

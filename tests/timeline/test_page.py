@@ -9,7 +9,6 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from kubeledger.analyze.headlines import Headline
-from kubeledger.analyze.problems.table import PROBLEMS, occurrences
 from kubeledger.analyze.sql.api import connect
 from kubeledger.timeline.drawing import Drawing, Row, Section
 from kubeledger.timeline.page import Block, write_page
@@ -90,9 +89,11 @@ def test_n_and_p_step_through_all_that_went_wrong(
     browser: Browser, pages: dict[str, Path], ledgers: dict[str, Path], name: str
 ) -> None:
     """Each once, in the order of time, and back; a rejected pod has a bar and a mark of it."""
-    kinds = [each.kind for each in PROBLEMS if each.severity]
     with connect(ledgers[name]) as queryable:
-        rows = queryable.sql(f"SELECT seq FROM ({occurrences(kinds)})").fetchall()
+        rows = queryable.sql(
+            "SELECT seq FROM problems WHERE severity > 0"
+            " UNION ALL SELECT seq FROM verdicts WHERE verdict = 'impossible' AND NOT inferred"
+        ).fetchall()
     browser.open(pages[name])
     listed = browser.ask("kubeledger.problems()")
     assert {seq for (seq,) in rows} <= {each["seq"] for each in listed}

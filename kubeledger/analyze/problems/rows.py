@@ -1,212 +1,581 @@
-"""Occurrences of what goes wrong, as queries over the views: each has ``node``, ``seq``, ``ts``.
-
-Each constant is a query, or a part of one that says so.
-"""
+"""Occurrences of what goes wrong, one row each: :data:`~.told.Row`."""
 
 from __future__ import annotations
 
-from kubeledger.model.units import NS_PER_S
-from kubeledger.replay.episodes.node_conditions import APART_NS, APART_OF_NS
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
-CONTAINER = "concat_ws('/', namespace, pod, container) AS subject"
-"""Columns: the container's whole name."""
-POD = "concat_ws('/', namespace, pod)"
-"""An expression: the pod's whole name."""
-PODS = f"list({POD} ORDER BY seq) AS pods, arg_min({POD}, seq) AS about"
-"""Columns: all pods of a group, and the first."""
+from kubeledger.analyze.problems.told import Row, Told, whole_us
+from kubeledger.model.bodies.eviction import (
+    OutOfMemory,
+    PodPreempted,
+    PodSpared,
+    ProcessKilled,
+    ReclaimAttempted,
+)
+from kubeledger.model.bodies.images import GarbageCollected, GarbageCollectionStarted, ImageDeleted
+from kubeledger.model.bodies.ledger import FindingReported, LinesNotUnderstood
+from kubeledger.model.bodies.lifecycle import (
+    ContainerDied,
+    ContainerKilled,
+    ContainerStarted,
+    KubernetesEvent,
+    PodEvicted,
+    PodListed,
+    PodRejected,
+    PodResized,
+    PodTerminating,
+    RestartBackedOff,
+)
+from kubeledger.model.bodies.node import (
+    ClockStepped,
+    KubeletExited,
+    KubeletStarted,
+    LogThinned,
+    ShutdownProgressed,
+)
+from kubeledger.model.bodies.prober import ProbeTransitioned
+from kubeledger.model.patterns import regex
+from kubeledger.model.record import Body, Record
+from kubeledger.model.units import NS_PER_S
+from kubeledger.replay.episodes.node_conditions import APART_NS, APART_OF_NS, TroubleEpisode
+from kubeledger.replay.episodes.pod_stages import StageEpisode
 
 HARMLESS_S = 30
 """Pods that waited no longer, and a node that was not ready so long, did nobody harm."""
 NOT_ASKED_YET = "container runtime status check may not have completed yet"
 """Why no pod is synchronized by a kubelet that has just started."""
-NO_STATS = "^(failed to get( imageFs info| image stats|$)|invalid capacity 0)"
-"""How image GC fails before there are statistics of the disk."""
 SILENT_MIN = 5
 """A kubelet says more often what goes on: mounts are tried every two minutes, pulls waited for."""
+VALUES = regex(r'"[^"]*"|[0-9a-f-]*[0-9][0-9a-f-]*')
+"""What alike messages differ in."""
+
+_HARMLESS_NS = HARMLESS_S * NS_PER_S
+_MINUTE_NS = 60 * NS_PER_S
+_NO_STATS = regex(r"^(failed to get( imageFs info| image stats|$)|invalid capacity 0)")
+"""How image GC fails before there are statistics of the disk."""
+_NEVER = "pleg was last seen active 2562047h"
+"""As kubelets up to 1.18 say it."""
+_DIGITS = regex(r"[0-9]+")
+
+Rows = Callable[[Told], Iterable[Row]]
+"""Gives the occurrences of one kind."""
 
 
-def _heard_at_the_end(of: str, silent_s: object = SILENT_MIN * 60) -> str:
-    """A condition on a row of what is said again and again: it was until the records end."""
-    latest = f"SELECT max(e.ts) FROM events AS e WHERE e.node = {of}.node"
-    return f"{of}.last_ts >= ({latest}) - to_seconds({silent_s})"
+def _row(at: Any, **said: object) -> dict[str, Any]:  # noqa: ANN401 # a record or an episode
+    return {"seq": at.seq, "ts_ns": whole_us(at.ts_ns), **said}
+
+
+def slashed(*names: str | None) -> str:
+    """Names that are known, as in ``default/web/app``."""
+    return "/".join(name for name in names if name is not None)
+
+
+def _pod(body: Any) -> str:  # noqa: ANN401 # of a pod
+    return slashed(body.namespace, body.pod)
+
+
+def _container(body: Any) -> str:  # noqa: ANN401 # of a container
+    return slashed(body.namespace, body.pod, body.container)
+
+
+def _uid_and_container(body: Any) -> tuple[str, str] | None:  # noqa: ANN401 # of a container
+    known = body.pod_uid is not None and body.container is not None
+    return (body.pod_uid, body.container) if known else None
+
+
+def of(body: type[Body], say: Callable[[Any], dict[str, object]]) -> Rows:
+    """All records of a kind, and what each of them says."""
+    return lambda told: (_row(record, **say(each)) for record, each in told.bodies(body))
 
 
 # --- the node -----------------------------------------------------------------------------
 
-NOT_READY = f"""SELECT c.*, epoch_ns(coalesce(c.until_ts, c.ts)) - epoch_ns(c.ts) AS lasted_ns
-FROM node_conditions AS c
-WHERE c.condition = 'Ready' AND c.status <> 'True' AND NOT (
-    c.until_ts - c.ts < INTERVAL {HARMLESS_S} SECOND AND EXISTS (
-        SELECT 1 FROM events AS k WHERE k.node = c.node AND k.kind = 'node.KubeletStarted'
-            AND k.ts BETWEEN c.ts - INTERVAL 1 MINUTE AND c.until_ts)
-) AND NOT EXISTS (
-    SELECT 1 FROM events AS e WHERE e.node = c.node AND e.kind = 'node.ShutdownProgressed'
-        AND e.ts BETWEEN c.ts - INTERVAL 1 MINUTE AND c.ts + INTERVAL 1 MINUTE)"""
-"""Not those that a start or a shutdown brings along."""
-_RARELY = " ".join(f"WHEN '{of}' THEN {ns // NS_PER_S}" for of, ns in APART_OF_NS.items())
-_SILENT_S = f"CASE t.trouble {_RARELY} ELSE {APART_NS // NS_PER_S} END"
-_GOES_ON = f"""t.passed_ts IS NULL AND {_heard_at_the_end("t", _SILENT_S)} AND NOT EXISTS (
-        SELECT 1 FROM kubelet_starts AS k
-            WHERE k.node = t.node AND k.from_start AND k.ts > t.last_ts)"""
-"""Of a process that ended, what the next one does not say is over."""
-MAY_MATTER = f"""(coalesce(passed_ts, last_ts) - ts >= INTERVAL {HARMLESS_S} SECOND
-    OR passed_ts IS NULL)"""
-"""A condition on a trouble: what is not so was over at once."""
-TROUBLES = f"""SELECT t.*, epoch_ns(coalesce(t.passed_ts, t.last_ts)) - epoch_ns(t.ts) AS lasted_ns,
-    {_GOES_ON} AS is_open
-FROM node_troubles AS t
-WHERE (coalesce(t.passed_ts, t.last_ts) - t.ts >= INTERVAL {HARMLESS_S} SECOND OR {_GOES_ON})
-    AND NOT starts_with(t.message, '{NOT_ASKED_YET}')
-    AND NOT contains(t.message, 'pleg was last seen active 2562047h')  -- never, up to 1.18
-    AND NOT EXISTS (
-        SELECT 1 FROM node_conditions AS c WHERE c.node = t.node
-            AND c.condition = 'Ready' AND c.status <> 'True'
-            AND c.ts <= t.last_ts + INTERVAL 1 MINUTE
-            AND coalesce(c.until_ts, t.ts) >= t.ts - INTERVAL 1 MINUTE)
-    AND NOT EXISTS (
-        SELECT 1 FROM node_troubles AS o WHERE o.node = t.node
-            AND o.ts <= t.last_ts AND coalesce(o.passed_ts, o.last_ts) >= t.ts
-            AND (t.trouble = 'sync_skipped' AND o.trouble <> 'sync_skipped'
-                OR o.trouble = 'api_unreachable' AND (
-                    t.trouble IN (
-                        'status_update_failed', 'lease_update_failed', 'registration_failed')
-                    OR t.trouble = 'certificate' AND NOT regexp_matches(t.message, 'x509|expired')
-                )
-                OR o.trouble = 'registration_failed' AND t.trouble IN (
-                    'status_update_failed', 'lease_update_failed', 'storage_not_ready')))"""
-"""Those that a condition of the node does not tell, nor a trouble that they follow from, nor a
-start of the kubelet."""
-KUBELET_DEATHS = """SELECT node, seq, ts, body ->> 'pid' AS pid, body ->> 'message' AS message
-FROM events WHERE kind = 'node.KubeletExited' AND body ->> 'reason' <> 'stopped'"""
-IMPOSSIBLE = "SELECT * FROM verdicts WHERE verdict = 'impossible' AND NOT inferred"
-OUT_OF_MEMORY = f"""SELECT *, body ->> 'invoked_by' AS asked, coalesce(asked,
-    nullif({POD}, ''), 'pod ' || pod_uid, body ->> 'cgroup', 'the node') AS subject
-FROM events AS e
-WHERE kind = 'oom.OutOfMemory' AND NOT EXISTS (
-    SELECT 1 FROM events AS k WHERE k.node = e.node AND k.cause_seq = e.seq
-        AND k.kind = 'oom.ProcessKilled')"""
-GC_FAILED = f"""SELECT * FROM image_gc_runs AS r WHERE outcome = 'failed' AND NOT (
-    regexp_matches(error, '{NO_STATS}') AND NOT EXISTS (SELECT 1 FROM image_gc_runs AS o
-        WHERE o.node = r.node AND o.outcome = 'failed' AND o.seq <> r.seq
-            AND o.ts BETWEEN r.ts - INTERVAL 10 MINUTE AND r.ts + INTERVAL 10 MINUTE))"""
-"""Not the one without statistics yet: a kubelet sends an event of it only if it fails again."""
-RECLAIM_FAILED = """SELECT * FROM reclaims AS r
-WHERE outcome = 'nothing' OR outcome IS NULL AND NOT EXISTS (
-    SELECT 1 FROM evictions AS e WHERE e.node = r.node AND e.cause_seq = r.seq)"""
-RECLAIMED = "SELECT * FROM reclaims WHERE outcome = 'node_level'"
-PRESSURE = "SELECT * FROM node_conditions WHERE condition <> 'Ready' AND status = 'True'"
-_STEPS = """(SELECT node, seq, ts, body ->> 'step' AS step FROM events
-    WHERE kind = 'node.ShutdownProgressed')"""
-SHUTDOWNS = f"""SELECT e.*, count(*) FILTER (t.step = 'timed_out') AS late,
-    coalesce(bool_or(t.step = 'completed'), false) AS completed
-FROM {_STEPS} AS e LEFT JOIN {_STEPS} AS t ON t.node = e.node AND t.seq > e.seq
-WHERE e.step = 'detected' GROUP BY ALL"""
-"""Whether the kubelet let it go on, and how many groups of pods were late."""
-REBOOTS = "SELECT * FROM kubernetes_events WHERE object_kind = 'Node' AND reason = 'Rebooted'"
-KUBELET_RESTARTS = "SELECT * FROM kubelet_starts WHERE restart"
-FINDINGS = "SELECT * FROM findings WHERE NOT starts_with(finding, 'clock_')"
+
+def not_ready(told: Told) -> Iterator[Row]:
+    """Not those that a start or a shutdown brings along."""
+    starts = [record.ts_ns for record in told.of(KubeletStarted)]
+    shutdowns = [record.ts_ns for record in told.of(ShutdownProgressed)]
+    for each in told.conditions:
+        begin_ns, until_ns = each.ts_ns, each.until_ts_ns
+        if each.condition != "Ready" or each.status == "True":
+            continue
+        is_brief = until_ns is not None and until_ns - begin_ns < _HARMLESS_NS
+        if is_brief and any(begin_ns - _MINUTE_NS <= ts <= (until_ns or 0) for ts in starts):
+            continue
+        if any(abs(ts_ns - begin_ns) <= _MINUTE_NS for ts_ns in shutdowns):
+            continue
+        said, is_open = each.message, until_ns is None
+        yield _row(
+            each,
+            subject="node",
+            cause=each.reason if said is None else _DIGITS.sub("#", said),
+            message=each.reason if said is None else said,
+            is_open=is_open,
+            lasted_ns=0 if until_ns is None else whole_us(until_ns) - whole_us(begin_ns),
+        )
 
 
-def of_kind(kind: str) -> str:
-    """All records of a kind."""
-    return f"SELECT * FROM events WHERE kind = '{kind}'"
+def pressure(told: Told) -> Iterator[Row]:
+    """Conditions other than ``Ready``."""
+    for each in told.conditions:
+        if each.condition != "Ready" and each.status == "True":
+            yield _row(each, subject=each.condition)
+
+
+def kubelet_deaths(told: Told) -> Iterator[Row]:
+    """Those that nobody asked for."""
+    for record, body in told.bodies(KubeletExited):
+        if body.reason != "stopped":
+            said = {"message": body.message, "pid": body.pid}
+            yield _row(record, subject="kubelet", exit_seq=record.seq, **said)
+
+
+def kubelet_restarts(told: Told) -> Iterator[Row]:
+    """Kubelets that began after another one, also those of which only the end is recorded."""
+    starts = [(record.seq, body) for record, body in told.bodies(KubeletStarted)]
+    for record, body in told.bodies(KubeletStarted):
+        if body.restart:
+            yield _row(record, subject="kubelet", pid=body.pid, start_seq=record.seq)
+    for record, exit_ in told.bodies(KubeletExited):
+        before = [start.pid for seq, start in starts if seq < record.seq]
+        if exit_.pid is not None and before and exit_.pid not in before:
+            yield _row(record, subject="kubelet", pid=exit_.pid, start_seq=record.seq)
+
+
+def violations(told: Told) -> Iterator[Row]:
+    """What can never be."""
+    for each in told.violations:
+        bugs = tuple(sorted(each.bugs))
+        yield _row(each, subject=each.subject, message=each.message, bugs=bugs)
+
+
+def troubles(told: Told) -> Iterator[Row]:
+    """Those that nothing else tells: a condition, a trouble that they follow from, a start."""
+    starts = [r.ts_ns for r, body in told.bodies(KubeletStarted) if body.from_start]
+    unready = [
+        (each.ts_ns - _MINUTE_NS, each.until_ts_ns)
+        for each in told.conditions
+        if each.condition == "Ready" and each.status != "True"
+    ]
+    for each in told.troubles:
+        begin_ns, end_ns = each.ts_ns, _end_of(each)
+        silent_ns = APART_OF_NS.get(each.trouble, APART_NS)
+        # Of a process that ended, what the next one does not say is over.
+        goes_on = (
+            each.passed_ts_ns is None
+            and each.last_ts_ns >= told.latest_ns - silent_ns
+            and not any(ts_ns > each.last_ts_ns for ts_ns in starts)
+        )
+        if not (goes_on or end_ns - begin_ns >= _HARMLESS_NS):
+            continue
+        if each.message.startswith(NOT_ASKED_YET) or _NEVER in each.message:
+            continue
+        if any(
+            since_ns <= each.last_ts_ns and (until is None or until >= begin_ns - _MINUTE_NS)
+            for since_ns, until in unready
+        ):
+            continue
+        if any(_follows(each, other) for other in told.troubles):
+            continue
+        said = {"message": each.message, "attempts": each.attempts}
+        lasted_ns = whole_us(end_ns) - whole_us(begin_ns)
+        yield _row(each, subject=each.trouble, lasted_ns=lasted_ns, is_open=goes_on, **said)
+
+
+def _end_of(trouble: TroubleEpisode) -> int:
+    return trouble.last_ts_ns if trouble.passed_ts_ns is None else trouble.passed_ts_ns
+
+
+_OF_NO_API = frozenset({"status_update_failed", "lease_update_failed", "registration_failed"})
+_OF_NO_NODE = frozenset({"status_update_failed", "lease_update_failed", "storage_not_ready"})
+_OWN_CERTIFICATE = regex(r"x509|expired")
+
+
+def _follows(trouble: TroubleEpisode, other: TroubleEpisode) -> bool:
+    """Whether one is there because another is."""
+    if other.ts_ns > trouble.last_ts_ns or _end_of(other) < trouble.ts_ns:
+        return False
+    what = trouble.trouble
+    if other.trouble == "api_unreachable" and what == "certificate":
+        return _OWN_CERTIFICATE.search(trouble.message) is None
+    return (
+        (what == "sync_skipped" and other.trouble != what)
+        or (other.trouble == "api_unreachable" and what in _OF_NO_API)
+        or (other.trouble == "registration_failed" and what in _OF_NO_NODE)
+    )
+
+
+def out_of_memory(told: Told) -> Iterator[Row]:
+    """Reports of the kernel without a kill."""
+    caused = {record.cause for record in told.of(ProcessKilled)}
+    for record, body in told.bodies(OutOfMemory):
+        if record.seq not in caused:
+            uid = None if body.pod_uid is None else f"pod {body.pod_uid}"
+            names = (body.invoked_by, _pod(body) or None, uid, body.cgroup)
+            subject = next((each for each in names if each is not None), "the node")
+            yield _row(record, subject=subject, asked=body.invoked_by)
+
+
+def gc_failed(told: Told) -> Iterator[Row]:
+    """Not the one without statistics yet: a kubelet sends an event of it only if it fails again."""
+    runs = [(r, body) for r, body in told.bodies(GarbageCollected) if body.outcome == "failed"]
+    starts = {record.seq: body for record, body in told.bodies(GarbageCollectionStarted)}
+    for record, body in runs:
+        is_early = not body.error or _NO_STATS.search(body.error)
+        if is_early and not any(
+            other.seq != record.seq and abs(other.ts_ns - record.ts_ns) <= 10 * _MINUTE_NS
+            for other, _ in runs
+        ):
+            continue
+        start, wanted = starts.get(record.cause or 0), body.bytes_to_free
+        yield _row(
+            record,
+            subject="image GC",
+            wanted_bytes=start.bytes_to_free if wanted is None and start else wanted,
+            freed_bytes=body.bytes_freed,
+            error=body.error or None,
+        )
+
+
+def reclaim_failed(told: Told) -> Iterator[Row]:
+    """Attempts of which no pod that had to go is known."""
+    evicting = {record.cause for record in told.of(PodEvicted)}
+    spared: dict[int | None, list[str]] = {}
+    for record, body in told.bodies(PodSpared):
+        spared.setdefault(record.cause, []).append(_pod(body))
+    for record, tried in told.bodies(ReclaimAttempted):
+        if tried.outcome == "nothing" or (tried.outcome is None and record.seq not in evicting):
+            ranked = None if tried.ranked is None else [_pod(each) for each in tried.ranked]
+            left = spared.get(record.seq)
+            said = {"outcome": tried.outcome, "ranked": ranked, "spared": left}
+            yield _row(record, subject=_short(tried, "something"), **said)
+
+
+def reclaimed(told: Told) -> Iterator[Row]:
+    """Attempts for which unused images and containers sufficed."""
+    for record, body in told.bodies(ReclaimAttempted):
+        if body.outcome == "node_level":
+            yield _row(record, subject=_short(body, "something"))
+
+
+def _short(body: ReclaimAttempted | PodEvicted, unknown: str) -> str:
+    """What was short."""
+    names = (each for each in (body.signal, body.resource) if each is not None)
+    return next(names, unknown)
+
+
+def shutdowns(told: Told) -> Iterator[Row]:
+    """Whether the kubelet let it go on, and how many groups of pods were late."""
+    steps = [(record, body.step) for record, body in told.bodies(ShutdownProgressed)]
+    for record, step in steps:
+        if step == "detected":
+            after = Counter(each for later, each in steps if later.seq > record.seq)
+            late, completed = after["timed_out"], after["completed"] > 0
+            yield _row(record, subject="shutdown", timed_out=late, completed=completed)
+
+
+def reboots(told: Told) -> Iterator[Row]:
+    """As the kubelet reports them."""
+    for record, body in told.bodies(KubernetesEvent):
+        if body.object_kind == "Node" and body.reason == "Rebooted":
+            yield _row(record, subject="reboot")
+
+
+def findings(told: Told) -> Iterator[Row]:
+    """About the sources; those of the clock are told by steps of it."""
+    for record, body in told.bodies(FindingReported):
+        if not body.finding.startswith("clock_"):
+            yield _row(record, subject=body.finding, message=body.message)
+
+
+LOG_LOST = of(LogThinned, lambda body: {"subject": "log"})
+CLOCK_STEPS = of(ClockStepped, lambda body: {"subject": "clock"})
+NOT_UNDERSTOOD = of(LinesNotUnderstood, lambda body: {"subject": body.shape, "lines": body.count})
+DELETED = of(ImageDeleted, lambda body: {"subject": "images"})
 
 
 # --- pods ---------------------------------------------------------------------------------
 
-_STAGES = f"""SELECT p.*, {POD.replace("pod)", "coalesce(pod, pod_uid))")} AS name,
-    coalesce(
-        CASE WHEN stage IN ('image', 'create', 'resources') THEN about END,
-        regexp_replace(message, '"[^"]*"|[0-9a-f-]*[0-9][0-9a-f-]*', '#', 'g')
-    ) AS cause,
-    ended_ts IS NOT NULL AS is_ended,
-    epoch_ns(coalesce(passed_ts, ended_ts, last_ts)) - epoch_ns(p.ts) AS lasted_ns,
-    passed_ts IS NULL AND (ended_ts IS NOT NULL OR {_heard_at_the_end("p")}) AS is_stuck
-FROM pod_stages AS p"""
-BEFORE_START = """stage NOT IN ('run', 'ready', 'stop', 'teardown') AND NOT EXISTS (
-    SELECT 1 FROM events AS r WHERE r.node = s.node AND r.kind = 'lifecycle.PodRejected'
-        AND (r.pod_uid = s.pod_uid OR (r.namespace, r.pod) = (s.namespace, s.pod))
-        AND (r.ts <= s.ts OR s.stage = 'admission'))"""
-"""A condition on ``s``: refusals are told by themselves, and what a refused pod lacks is moot."""
-_LONG = f"lasted_ns >= {HARMLESS_S * NS_PER_S}"
-_RAN_BEFORE = """EXISTS (SELECT 1 FROM container_states AS c
-    WHERE c.node = s.node AND c.pod_uid = s.pod_uid AND c.state = 'started' AND c.ts < s.ts
-        AND NOT coalesce(c.sandbox, false) AND c.container = coalesce(s.container, c.container))"""
-STUCK = f"""SELECT *, {_RAN_BEFORE} AS ran FROM ({_STAGES}) AS s
-WHERE is_stuck AND {BEFORE_START} AND ({_LONG} OR NOT is_ended OR NOT ran)"""
-WAITED = f"""SELECT * FROM ({_STAGES}) AS s WHERE NOT is_stuck AND {BEFORE_START}
-    AND ({_LONG} OR passed_ts IS NULL)"""
-NOT_ENDED = f"""SELECT * FROM ({_STAGES})
-WHERE stage IN ('stop', 'teardown') AND (is_stuck OR {_LONG})"""
-EPISODES = """arg_min(name, (ts, seq)) AS subject, list(name ORDER BY ts, seq) AS pods,
-    sum(attempts)::BIGINT AS attempts, arg_min(reason, (ts, seq)) AS reason,
-    arg_min(message, (ts, seq)) AS message, arg_min(about, (ts, seq)) AS about_what,
-    max(lasted_ns) AS lasted_ns"""
-"""Columns: what alike stages of several pods have in common."""
 
-FAILED = """SELECT node, min(seq) AS seq, min(ts) AS ts, namespace, pod, pod_uid,
-    any_value(body ->> '$.status.reason') AS reason,
-    any_value(body ->> '$.status.message') AS message,
-    list_sort(list_distinct(flatten(list(json_extract_string(
-        body, '$.status.containerStatuses[*].state.terminated.exitCode'))))) AS codes
-FROM events AS e
-WHERE kind = 'lifecycle.PodListed' AND body ->> '$.status.phase' = 'Failed'
-    AND coalesce(body ->> '$.status.reason', '') NOT IN ('NodeShutdown', 'Shutdown', 'Terminated')
-    AND NOT EXISTS (
-        SELECT 1 FROM events AS k WHERE k.node = e.node AND k.pod_uid = e.pod_uid AND (k.kind IN (
-            'lifecycle.PodEvicted', 'lifecycle.PodRejected', 'preemption.PodPreempted',
-            'oom.ProcessKilled')
-            OR e.body ->> '$.status.reason' IS NULL AND (k.kind = 'lifecycle.ContainerKilled'
-                OR k.kind = 'lifecycle.PodTerminating' AND k.body ->> 'reason' <> 'ended'
-                    AND k.ts <= e.ts)))
-    AND (e.body ->> '$.status.reason' IS NOT NULL OR NOT EXISTS (SELECT 1 FROM pod_stages AS s
-        WHERE s.node = e.node AND s.pod_uid = e.pod_uid AND s.stage = 'run'))
-GROUP BY node, namespace, pod, pod_uid"""
-"""Pods that came to an end in error by themselves, as lists show them: none that was stopped, or
-of which it is told that its containers crash; what the kubelet kills for a reason of the pod's
-(``DeadlineExceeded``) is told by that."""
-EVICTED = f"""SELECT *, {POD} AS name, bool_and(NOT coalesce(evicted, true)) OVER its AS late
-FROM evictions
-WINDOW its AS (PARTITION BY node, coalesce(pod_uid, {POD}))
-QUALIFY row_number() OVER (PARTITION BY node, coalesce(pod_uid, {POD}) ORDER BY seq) = 1"""
-"""A pod counts once, and also if the manager did not wait for its end: it had failed then."""
-REFUSED = "SELECT * FROM admissions WHERE NOT admitted"
-RESIZES = """SELECT * FROM resizes QUALIFY outcome IN ('deferred', 'infeasible')
-    AND row_number() OVER (
-        PARTITION BY node, coalesce(pod_uid, namespace || '/' || pod) ORDER BY seq DESC) = 1"""
+def stuck(told: Told) -> Iterator[Row]:
+    """Pods that are, or were at their end, at a stage before their start."""
+    ran = _first_starts(told)
+    for each, row in _before_start(told):
+        if row["is_stuck"]:
+            began_ns = ran.get((each.pod_uid, each.container))
+            row["ran"] = began_ns is not None and began_ns < each.ts_ns
+            if _is_long(row) or not row["is_ended"] or not row["ran"]:
+                yield row
 
-_PROBE_KILL = "reason IN ('liveness_probe', 'startup_probe', 'post_start_hook')"
-_BACK_OFFS = """(SELECT node, pod_uid, container, max(back_off_s) AS back_off_s
-    FROM restart_backoffs GROUP BY ALL)"""
-_DEATHS = """(SELECT node, pod_uid, container, count(*) AS deaths,
-        arg_min(exit_code, seq) AS exit_code
-    FROM container_states AS c
-    WHERE state = 'died' AND exit_code <> 0 AND cause_seq IS NULL AND NOT coalesce(sandbox, false)
-        AND NOT (exit_code = 137 AND EXISTS (SELECT 1 FROM events AS o
-            WHERE o.node = c.node AND o.pod_uid = c.pod_uid AND o.container = c.container
-                AND o.kind = 'oom.ProcessKilled'))
-    GROUP BY ALL)"""
-KILLED = f"""SELECT k.*, back_off_s FROM container_kills AS k
-LEFT JOIN {_BACK_OFFS} USING (node, pod_uid, container) WHERE {_PROBE_KILL}"""
-CRASHED = f"""SELECT s.*, b.back_off_s, d.deaths, d.exit_code
-FROM pod_stages AS s
-LEFT JOIN {_BACK_OFFS} AS b USING (node, pod_uid, container)
-LEFT JOIN {_DEATHS} AS d USING (node, pod_uid, container)
-WHERE s.stage = 'run' AND (d.deaths IS NOT NULL OR NOT EXISTS (
-    SELECT 1 FROM (
-        SELECT node, pod_uid, container FROM container_kills WHERE {_PROBE_KILL}
-        UNION ALL SELECT node, pod_uid, container FROM events WHERE kind = 'oom.ProcessKilled'
-    ) AS k WHERE k.node = s.node AND k.pod_uid = s.pod_uid AND k.container = s.container))"""
-"""Containers that fail by themselves; what a probe or the kernel killed is told by that."""
-UNREADY = """SELECT node, seq, ts, namespace, pod, container, 'ceased' AS form
-FROM probe_transitions
-WHERE probe_type = 'readiness' AND to_result = 'failure' AND from_result = 'success'
-UNION ALL
-SELECT node, seq, ts, namespace, pod, container,
-    CASE WHEN EXISTS (SELECT 1 FROM container_states AS c WHERE c.node = s.node
-            AND c.pod_uid = s.pod_uid AND c.container = s.container AND c.state = 'started')
-        THEN 'never' ELSE 'failing' END
-FROM pod_stages AS s
-WHERE stage = 'ready' AND passed_ts IS NULL AND ended_ts IS NULL AND NOT EXISTS (
-    SELECT 1 FROM probe_transitions AS t WHERE t.node = s.node AND t.pod_uid = s.pod_uid
-        AND t.container = s.container AND t.to_result = 'success')"""
+
+def _first_starts(told: Told) -> dict[tuple[str | None, str | None], int]:
+    """Pod's UID and container -> when it first started; also under no container's name."""
+    found: dict[tuple[str | None, str | None], int] = {}
+    for record, body in told.bodies(ContainerStarted):
+        if body.pod_uid is not None and body.container is not None and not body.sandbox:
+            for name in (body.container, None):
+                key = (body.pod_uid, name)
+                found[key] = min(found.get(key, record.ts_ns), record.ts_ns)
+    return found
+
+
+def waited(told: Told) -> Iterator[Row]:
+    """Pods that got past a stage before their start late, or were not heard of again."""
+    for each, row in _before_start(told):
+        if not row["is_stuck"] and (_is_long(row) or each.passed_ts_ns is None):
+            yield row
+
+
+def not_ended(told: Told) -> Iterator[Row]:
+    """Pods that could not be stopped at once."""
+    for each in told.stages:
+        if each.stage in {"stop", "teardown"}:
+            row = _of_stage(told, each)
+            if row["is_stuck"] or _is_long(row):
+                yield row
+
+
+def _is_long(row: Row) -> bool:
+    return bool(row["lasted_ns"] >= _HARMLESS_NS)
+
+
+def _before_start(told: Told) -> Iterator[tuple[StageEpisode, dict[str, Any]]]:
+    """Refusals are told by themselves, and what a refused pod lacks is moot."""
+    refused_ns: dict[object, int] = {}
+    for record, body in told.bodies(PodRejected):
+        for key in (body.pod_uid, (body.namespace, body.pod)):
+            refused_ns[key] = min(refused_ns.get(key, record.ts_ns), record.ts_ns)
+    refused_ns.pop(None, None)
+    for each in told.stages:
+        if each.stage in {"run", "ready", "stop", "teardown"}:
+            continue
+        times = (refused_ns.get(key) for key in (each.pod_uid, (each.namespace, each.pod)))
+        if not any(
+            ts_ns is not None and (ts_ns <= each.ts_ns or each.stage == "admission")
+            for ts_ns in times
+        ):
+            yield each, _of_stage(told, each)
+
+
+def _of_stage(told: Told, each: StageEpisode) -> dict[str, Any]:
+    about = each.about if each.stage in {"image", "create", "resources"} else None
+    ends = (each.passed_ts_ns, each.ended_ts_ns, each.last_ts_ns)
+    end_ns = next(ns for ns in ends if ns is not None)
+    is_heard = each.last_ts_ns >= told.latest_ns - SILENT_MIN * _MINUTE_NS
+    return _row(
+        each,
+        name=slashed(each.namespace, each.pod_uid if each.pod is None else each.pod),
+        stage=each.stage,
+        cause=VALUES.sub("#", each.message) if about is None else about,
+        is_ended=each.ended_ts_ns is not None,
+        is_stuck=each.passed_ts_ns is None and (each.ended_ts_ns is not None or is_heard),
+        lasted_ns=whole_us(end_ns) - whole_us(each.ts_ns),
+        attempts=each.attempts,
+        reason=each.reason,
+        message=each.message,
+        about_what=each.about,
+    )
+
+
+def failed(told: Told) -> Iterator[Row]:
+    """Pods that came to an end in error by themselves, as lists show them.
+
+    None that was stopped, or of which it is told that its containers crash; what the kubelet kills
+    for a reason of the pod's (``DeadlineExceeded``) is told by that.
+    """
+    ended = {_uid_of(r) for r in told.of(PodEvicted, PodRejected, PodPreempted, ProcessKilled)}
+    killed = {_uid_of(record) for record in told.of(ContainerKilled)}
+    stopped = [(r, body) for r, body in told.bodies(PodTerminating) if body.reason != "ended"]
+    crashing = {each.pod_uid for each in told.stages if each.stage == "run"}
+    pods: dict[tuple[str, str, str | None], list[tuple[Record, dict[str, Any]]]] = {}
+    for record, body in told.bodies(PodListed):
+        status, uid = body.status or {}, body.pod_uid
+        reason = status.get("reason")
+        if reason in _OF_SHUTDOWN or (uid is not None and uid in ended):
+            continue
+        if (
+            reason is None
+            and uid is not None
+            and (
+                uid in crashing
+                or uid in killed
+                or any(each.pod_uid == uid and r.ts_ns <= record.ts_ns for r, each in stopped)
+            )
+        ):
+            continue
+        pods.setdefault((body.namespace, body.pod, uid), []).append((record, status))
+    for (namespace, pod, _), listed in pods.items():
+        codes = {str(code) for _, status in listed for code in _exit_codes(status)}
+        said = [
+            next((status[key] for _, status in listed if status.get(key) is not None), None)
+            for key in ("reason", "message")
+        ]
+        yield {
+            "seq": min(record.seq for record, _ in listed),
+            "ts_ns": min(whole_us(record.ts_ns) for record, _ in listed),
+            "name": slashed(namespace, pod),
+            "reason": said[0],
+            "message": said[1],
+            "codes": tuple(sorted(codes)),
+        }
+
+
+_OF_SHUTDOWN = ("NodeShutdown", "Shutdown", "Terminated")
+
+
+def _uid_of(record: Record) -> str | None:
+    body: Any = record.body
+    uid: str | None = body.victim_uid if isinstance(body, PodPreempted) else body.pod_uid
+    return uid
+
+
+def _exit_codes(status: dict[str, Any]) -> Iterator[object]:
+    for container in status.get("containerStatuses") or ():
+        state = container.get("state") or {}
+        code = (state.get("terminated") or {}).get("exitCode")
+        if code is not None:
+            yield code
+
+
+def preempted(told: Told) -> Iterator[Row]:
+    """One victim each."""
+    for record, body in told.bodies(PodPreempted):
+        names = (body.preemptor_namespace, body.preemptor_pod)
+        missing = [f"{each.resource}={each.quantity}" for each in body.insufficient]
+        yield _row(
+            record,
+            subject=None if None in names else slashed(*names),
+            preemptor_uid=body.preemptor_uid,
+            victim=body.victim_pod,
+            name=slashed(body.victim_namespace, body.victim_pod),
+            missing=", ".join(missing) or None,
+        )
+
+
+def evicted(told: Told) -> Iterator[Row]:
+    """A pod counts once, and also if the manager did not wait for its end: it had failed then."""
+    pods: dict[str, list[tuple[Record, PodEvicted]]] = {}
+    for record, body in told.bodies(PodEvicted):
+        pods.setdefault(_pod(body) if body.pod_uid is None else body.pod_uid, []).append(
+            (record, body)
+        )
+    for its in pods.values():
+        record, body = its[0]
+        subject = _short(body, "signal not recorded")
+        late = all(each.evicted is False for _, each in its)
+        yield _row(record, subject=subject, kind=body.threshold_kind, name=_pod(body), late=late)
+
+
+def spared(told: Told) -> Iterator[Row]:
+    """Critical pods that were to be evicted."""
+    for record, body in told.bodies(PodSpared):
+        yield _row(record, subject=_pod(body))
+
+
+def refused(told: Told) -> Iterator[Row]:
+    """Pods that the kubelet did not admit."""
+    for record, body in told.bodies(PodRejected):
+        yield _row(record, subject=body.reason, name=_pod(body), message=body.message)
+
+
+def resizes(told: Told) -> Iterator[Row]:
+    """Of each pod the last one, if it does not fit."""
+    last: dict[str, tuple[Record, PodResized]] = {}
+    for record, body in told.bodies(PodResized):
+        last[_pod(body) if body.pod_uid is None else body.pod_uid] = record, body
+    for record, body in last.values():
+        if body.outcome in {"deferred", "infeasible"}:
+            said = {"outcome": body.outcome, "reason": body.reason, "message": body.message}
+            yield _row(record, name=_pod(body), **said)
+
+
+# --- containers ---------------------------------------------------------------------------
+
+
+def oom_kills(told: Told) -> Iterator[Row]:
+    """Whom the kernel killed, and whose memory was used up."""
+    for record, body in told.bodies(ProcessKilled):
+        of_pod = "" if body.pod_uid is None else f" of pod {body.pod_uid}"
+        process = None if body.process is None else body.process + of_pod
+        name = _container(body)
+        yield _row(
+            record,
+            subject=name or (body.cgroup if process is None else process),
+            reason=body.reason,
+            shared=body.cgroup if body.reason is None else None,
+            about=body.pod_uid if body.pod is None else name,
+        )
+
+
+_OF_PROBES = ("liveness_probe", "startup_probe", "post_start_hook")
+
+
+def killed(told: Told) -> Iterator[Row]:
+    """Containers that a probe or hook killed."""
+    back_offs = _back_offs(told)
+    for record, body in told.bodies(ContainerKilled):
+        if body.reason in _OF_PROBES:
+            back_off_s = back_offs.get(_uid_and_container(body))
+            yield _row(record, subject=_container(body), reason=body.reason, back_off_s=back_off_s)
+
+
+def _back_offs(told: Told) -> dict[tuple[str, str] | None, int | None]:
+    """Pod's UID and container -> the longest of its back-offs, s."""
+    found: dict[tuple[str, str] | None, int | None] = {}
+    for _, body in told.bodies(RestartBackedOff):
+        key = _uid_and_container(body)
+        found[key] = max(found.get(key) or 0, body.back_off_s)
+    found[None] = None
+    return found
+
+
+def crashed(told: Told) -> Iterator[Row]:
+    """Containers that fail by themselves; what a probe or the kernel killed is told by that."""
+    back_offs, by_kernel = (
+        _back_offs(told),
+        {_uid_and_container(body) for _, body in told.bodies(ProcessKilled)},
+    )
+    explained = by_kernel | {
+        _uid_and_container(body)
+        for _, body in told.bodies(ContainerKilled)
+        if body.reason in _OF_PROBES
+    }
+    codes: dict[tuple[str, str] | None, list[int]] = {}
+    for record, body in told.bodies(ContainerDied):
+        key = _uid_and_container(body)
+        is_by_itself = body.exit_code and record.cause is None and not body.sandbox
+        if is_by_itself and not (body.exit_code == 137 and key in by_kernel - {None}):
+            codes.setdefault(key, []).append(body.exit_code or 0)
+    for each in told.stages:
+        key = _uid_and_container(each)
+        deaths = codes.get(key, []) if key else []
+        if each.stage == "run" and (deaths or key is None or key not in explained):
+            yield _row(
+                each,
+                subject=_container(each),
+                back_off_s=back_offs.get(key),
+                deaths=len(deaths) or None,
+                exit_code=deaths[0] if deaths else None,
+                attempts=each.attempts,
+                reason=each.reason,
+                message=each.message,
+            )
+
+
+def unready(told: Told) -> Iterator[Row]:
+    """Containers that ceased to be ready, that never became so, or failed without a known start."""
+    were_ready = set()
+    for record, body in told.bodies(ProbeTransitioned):
+        if body.to_result == "success":
+            were_ready.add(_uid_and_container(body))
+        is_loss = (body.from_result, body.to_result) == ("success", "failure")
+        if body.probe_type == "readiness" and is_loss:
+            yield _row(record, subject=_container(body), form="ceased")
+    started = {_uid_and_container(body) for _, body in told.bodies(ContainerStarted)}
+    for each in told.stages:
+        key = _uid_and_container(each)
+        if each.stage == "ready" and each.is_open and (key is None or key not in were_ready):
+            form = "never" if key is not None and key in started else "failing"
+            yield _row(each, subject=_container(each), form=form)

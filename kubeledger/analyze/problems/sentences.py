@@ -1,11 +1,9 @@
-"""What is said of an incident: a sentence of a row of its kind's grouped query."""
+"""What is said of an incident: a sentence of its row."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from kubeledger.analyze.problems.rows import HARMLESS_S
+from kubeledger.analyze.problems.told import Row
 from kubeledger.analyze.wording import (
     Wording,
     bytes_text,
@@ -23,8 +21,6 @@ from kubeledger.kubelet.cgroups.paths import is_of_pods
 from kubeledger.kubelet.lifecycle.state import how_it_ended
 from kubeledger.model.patterns import regex
 from kubeledger.model.units import NS_PER_S
-
-Row = Mapping[str, Any]
 
 # --- the node -----------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """The kinds of what goes wrong, in the order of the harm done to the node and its pods.
 
-A kind's ``rows`` are its occurrences, of any node: the page steps through them and a fleet counts
-them. Put together by what they have in common they are incidents (``headlines``). Severities:
+A kind's ``rows`` are its occurrences: the page steps through them and a fleet counts them. Put
+together by what they have in common they are incidents (``headlines``). Severities:
 
 5. the node takes no pods, or its kubelet does not work as any kubelet would;
 4. pods were ended, or never began;
@@ -13,33 +13,55 @@ them. Put together by what they have in common they are incidents (``headlines``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from collections.abc import Set as AbstractSet
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from kubeledger.analyze.problems import rows, sentences
-from kubeledger.analyze.problems.rows import CONTAINER, EPISODES, POD, PODS, of_kind
-from kubeledger.analyze.problems.sentences import Row
+from kubeledger.analyze.problems.rows import Rows
+from kubeledger.analyze.problems.told import Row, Told
 from kubeledger.analyze.wording import times_text
 
-NEEDED = (
-    "events, pod_stages, node_conditions, node_troubles, logged_errors, kubernetes_events,"
-    " admissions, violations"
-)
-"""Views that between them need all that the rows below do."""
+Aggregate = Callable[[list[Row]], Any]
+"""What rows in the order of their time have in common."""
 
-PRESENT = f"""SELECT kind AS what FROM events WHERE node = $node
-    UNION SELECT stage FROM pod_stages WHERE node = $node
-    UNION SELECT 'restart' FROM events
-        WHERE node = $node AND (kind = 'node.KubeletExited'
-            OR (kind = 'node.KubeletStarted' AND body ->> 'restart' = 'true'))
-    UNION SELECT 'open' FROM pod_stages AS s
-        WHERE node = $node AND passed_ts IS NULL AND {rows.BEFORE_START}
-    UNION SELECT if(condition = 'Ready', 'Ready', 'pressure') FROM node_conditions
-        WHERE node = $node AND (status = 'True') <> (condition = 'Ready')
-    UNION SELECT 'trouble' FROM node_troubles AS t WHERE node = $node AND {rows.MAY_MATTER}
-    UNION SELECT 'violation' FROM violations WHERE node = $node"""
-"""What a node has of what problems are made of: few have many kinds of them."""
+
+def _first(name: str) -> Aggregate:
+    """The first that is known."""
+    return lambda group: next((row[name] for row in group if row[name] is not None), None)
+
+
+def _lowest(name: str) -> Aggregate:
+    """As ``_first``, by the number of the record."""
+    return lambda group: _first(name)(_by_seq(group))
+
+
+def _last(name: str) -> Aggregate:
+    return lambda group: _first(name)(_by_seq(group)[::-1])
+
+
+def _listed(name: str) -> Aggregate:
+    """All, by the number of the record."""
+    return lambda group: [row[name] for row in _by_seq(group)]
+
+
+def _by_seq(group: list[Row]) -> list[Row]:
+    return sorted(group, key=lambda row: row["seq"])
+
+
+def _known(name: str) -> Aggregate:
+    return lambda group: [row[name] for row in group if row[name] is not None]
+
+
+def _most(name: str) -> Aggregate:
+    return lambda group: max(_known(name)(group), default=None)
+
+
+def _total(name: str) -> Aggregate:
+    return lambda group: sum(_known(name)(group)) if _known(name)(group) else None
+
+
+def _any(name: str) -> Aggregate:
+    return lambda group: any(row[name] for row in group)
 
 
 class Problem(NamedTuple):
@@ -48,34 +70,38 @@ class Problem(NamedTuple):
     Attributes:
         severity: 5 (the worst) to 0, as above.
         one, many: what one and several of them are called.
-        rows: a query for the occurrences, with ``node``, ``seq`` and ``ts``.
+        rows: gives the occurrences; None: they are verdicts.
         by: what occurrences of one incident share; ``subject`` is whom it hit.
-        text: the sentence, of a row of the grouped query; ``{times}`` is how often.
-        more: other columns of the grouped query, aggregates.
+        text: the sentence, of an incident's row; ``{times}`` is how often.
+        more: what else is said of an incident.
         target: what ``kubeledger why`` would be asked, of ``about`` or the subject.
         is_counted: a summary of the import counts it; it reports the others elsewhere.
-        of: what its rows are made of, by the words of ``PRESENT``; without any there are none.
     """
 
     kind: str
     severity: int
     one: str
     many: str
-    rows: str
-    by: str
+    rows: Rows | None
+    by: tuple[str, ...]
     text: Callable[[Row], str] | str
-    more: str = ""
+    more: Mapping[str, Aggregate] = {}
     target: str | None = None
     is_counted: bool = True
-    of: str = ""
 
-    @property
-    def query(self) -> str:
-        """Its incidents on ``$node``."""
-        more = f", {self.more}" if self.more else ""
-        return f"""SELECT {self.by}{more}, count(*) AS count, min(epoch_ns(ts)) AS ts_ns,
-            arg_min(seq, (ts, seq)) AS seq
-        FROM ({self.rows}) WHERE node = $node GROUP BY ALL HAVING count(*) > 0"""
+    def together(self, found: Iterable[Row]) -> Iterator[Row]:
+        """Occurrences put together by what they share, in the order of their first one."""
+        groups: dict[tuple[object, ...], list[Row]] = {}
+        for row in sorted(found, key=lambda row: (row["ts_ns"], row["seq"])):
+            groups.setdefault(tuple(row[name] for name in self.by), []).append(row)
+        for shared, group in groups.items():
+            yield {
+                **dict(zip(self.by, shared, strict=True)),
+                **{name: of(group) for name, of in self.more.items()},
+                "count": len(group),
+                "ts_ns": group[0]["ts_ns"],
+                "seq": group[0]["seq"],
+            }
 
     def sentence(self, row: Row) -> str:
         """What is said of an incident."""
@@ -84,235 +110,193 @@ class Problem(NamedTuple):
         return self.text(row)
 
 
-_STARTING = "admission config network cgroup volumes resources sandbox image create start hook"
-"""Stages up to the start."""
+_PODS = {"pods": _listed("name"), "about": _lowest("name")}
+_LOWEST_POD = {"subject": _lowest("name"), **_PODS, "message": _lowest("message")}
+_EPISODES = {
+    "subject": _first("name"),
+    "pods": lambda group: [row["name"] for row in group],
+    "attempts": _total("attempts"),
+    **{name: _first(name) for name in ("reason", "message", "about_what")},
+    "lasted_ns": _most("lasted_ns"),
+}
+"""What alike stages of several pods have in common."""
 
 PROBLEMS: tuple[Problem, ...] = (
     Problem(
-        "not_ready", 5, "time not ready", "times not ready", rows.NOT_READY,
-        "'node' AS subject, coalesce(regexp_replace(message, '[0-9]+', '#', 'g'), reason) AS cause",
-        sentences.not_ready,
-        """arg_min(coalesce(message, reason), (ts, seq)) AS message, bool_or(until_ts IS NULL)
-        AS is_open, sum(lasted_ns)::BIGINT AS lasted_ns""",
+        "not_ready", 5, "time not ready", "times not ready", rows.not_ready,
+        ("subject", "cause"), sentences.not_ready,
+        {
+            "message": _first("message"), "is_open": _any("is_open"),
+            "lasted_ns": _total("lasted_ns"),
+        },
         "node",
-        of="Ready",
     ),
     Problem(
-        "kubelet_died", 5, "kubelet death", "kubelet deaths", rows.KUBELET_DEATHS,
-        "'kubelet' AS subject, seq AS exit_seq", sentences.kubelet_died,
-        "any_value(message) AS message, any_value(pid) AS pid", "node",
-        of="node.KubeletExited",
+        "kubelet_died", 5, "kubelet death", "kubelet deaths", rows.kubelet_deaths,
+        ("subject", "exit_seq"), sentences.kubelet_died,
+        {"message": _first("message"), "pid": _first("pid")}, "node",
     ),
     Problem(
         "violation", 5, "violation of what always holds", "violations of what always holds",
-        "SELECT * FROM violations", "subject, message, list_sort(bugs) AS bugs",
-        sentences.violation,
-        of="violation",
+        rows.violations, ("subject", "message", "bugs"), sentences.violation,
     ),
     Problem(
-        "impossible", 5, "impossible decision", "impossible decisions", rows.IMPOSSIBLE,
-        "kind AS subject", sentences.impossible,
+        "impossible", 5, "impossible decision", "impossible decisions", None, ("subject",),
+        sentences.impossible,
     ),
     Problem(
-        "preempted", 4, "preempted pod", "preempted pods", "SELECT * FROM preemptions",
-        "preemptor_namespace || '/' || preemptor_pod AS subject, preemptor_uid",
-        sentences.preempted,
-        """list(victim_pod ORDER BY seq) AS victims,
-        arg_min(victim_namespace || '/' || victim_pod, seq) AS about,
-        list_sort(list_distinct(list(insufficient))) AS missing""",
+        "preempted", 4, "preempted pod", "preempted pods", rows.preempted,
+        ("subject", "preemptor_uid"), sentences.preempted,
+        {
+            "victims": _listed("victim"), "about": _lowest("name"),
+            "missing": lambda group: sorted(set(_known("missing")(group))),
+        },
         "pod/{}",
-        of="preemption.PodPreempted",
     ),
     Problem(
-        "evicted", 4, "evicted pod", "evicted pods", rows.EVICTED,
-        "coalesce(signal, resource, 'signal not recorded') AS subject, kind", sentences.evicted,
-        """count(*) FILTER (late) AS late, list(name ORDER BY seq) AS pods,
-        arg_min(name, seq) AS about""",
-        "pod/{}",
-        of="lifecycle.PodEvicted",
+        "evicted", 4, "evicted pod", "evicted pods", rows.evicted, ("subject", "kind"),
+        sentences.evicted, {"late": _total("late"), **_PODS}, "pod/{}",
     ),
     Problem(
-        "oom", 4, "OOM kill", "OOM kills", "SELECT * FROM oom_kills",
-        """coalesce(nullif(concat_ws('/', namespace, pod, container), ''),
-            process || coalesce(' of pod ' || pod_uid, ''), cgroup) AS subject,
-            reason, if(reason IS NULL, cgroup, NULL) AS shared""",
-        sentences.oom,
-        """any_value(if(pod IS NULL, pod_uid, concat_ws('/', namespace, pod, container)))
-            AS about""",
-        target="container/{}",
-        of="oom.ProcessKilled",
+        "oom", 4, "OOM kill", "OOM kills", rows.oom_kills, ("subject", "reason", "shared"),
+        sentences.oom, {"about": _first("about")}, "container/{}",
     ),
     Problem(
-        "out_of_memory", 4, "shortage of memory", "shortages of memory", rows.OUT_OF_MEMORY,
-        "subject, asked", sentences.out_of_memory,
-        of="oom.OutOfMemory",
+        "out_of_memory", 4, "shortage of memory", "shortages of memory", rows.out_of_memory,
+        ("subject", "asked"), sentences.out_of_memory,
     ),
     Problem(
-        "stuck", 4, "stuck start", "stuck starts", rows.STUCK, "stage, cause, is_ended",
-        sentences.stuck, f"{EPISODES}, bool_and(ran) AS ran_before", "pod/{}",
-        of="open",
+        "stuck", 4, "stuck start", "stuck starts", rows.stuck, ("stage", "cause", "is_ended"),
+        sentences.stuck,
+        {**_EPISODES, "ran_before": lambda group: all(row["ran"] for row in group)}, "pod/{}",
     ),
     Problem(
-        "refused", 4, "refused pod", "refused pods", rows.REFUSED,
-        "coalesce(reason, 'reason not recorded') AS subject", sentences.refused,
-        f"{PODS}, arg_min(message, seq) AS message", "pod/{}",
-        of="lifecycle.PodRejected",
+        "refused", 4, "refused pod", "refused pods", rows.refused, ("subject",),
+        sentences.refused, {**_PODS, "message": _lowest("message")}, "pod/{}",
     ),
     Problem(
-        "trouble", 3, "trouble of the node", "troubles of the node", rows.TROUBLES,
-        "trouble AS subject", sentences.trouble,
-        """arg_min(message, (ts, seq)) AS message, sum(attempts)::BIGINT AS attempts,
-        sum(lasted_ns)::BIGINT AS lasted_ns, bool_or(is_open) AS is_open""",
+        "trouble", 3, "trouble of the node", "troubles of the node", rows.troubles, ("subject",),
+        sentences.trouble,
+        {
+            "message": _first("message"), "attempts": _total("attempts"),
+            "lasted_ns": _total("lasted_ns"), "is_open": _any("is_open"),
+        },
         "node",
-        of="trouble",
     ),
     Problem(
-        "killed", 3, "kill by a probe or hook", "kills by probes or hooks", rows.KILLED,
-        f"{CONTAINER}, reason", sentences.killed, "any_value(back_off_s) AS back_off_s",
+        "killed", 3, "kill by a probe or hook", "kills by probes or hooks", rows.killed,
+        ("subject", "reason"), sentences.killed, {"back_off_s": _first("back_off_s")},
         "container/{}",
-        of="lifecycle.ContainerKilled",
     ),
     Problem(
-        "crashed", 3, "crashing container", "series of crashes", rows.CRASHED, CONTAINER,
+        "crashed", 3, "crashing container", "series of crashes", rows.crashed, ("subject",),
         sentences.crashed,
-        """max(back_off_s) AS back_off_s, any_value(deaths) AS deaths, any_value(exit_code)
-        AS exit_code, sum(attempts)::BIGINT AS attempts, arg_min(reason, (ts, seq)) AS reason,
-        arg_min(message, (ts, seq)) AS message""",
+        {
+            "back_off_s": _most("back_off_s"), "attempts": _total("attempts"),
+            **{name: _first(name) for name in ("deaths", "exit_code", "reason", "message")},
+        },
         "container/{}",
-        of="run",
     ),
     Problem(
-        "failed", 3, "failed pod", "failed pods", rows.FAILED, "codes, reason",
-        sentences.failed,
-        f"arg_min({POD}, seq) AS subject, {PODS}, arg_min(message, seq) AS message", "pod/{}",
-        of="lifecycle.PodListed",
+        "failed", 3, "failed pod", "failed pods", rows.failed, ("codes", "reason"),
+        sentences.failed, _LOWEST_POD, "pod/{}",
     ),
     Problem(
-        "not_ended", 2, "delayed end", "delayed ends", rows.NOT_ENDED, "stage, cause",
-        sentences.not_ended, EPISODES, "pod/{}",
-        of="stop teardown",
+        "not_ended", 2, "delayed end", "delayed ends", rows.not_ended, ("stage", "cause"),
+        sentences.not_ended, _EPISODES, "pod/{}",
     ),
     Problem(
-        "waited", 2, "delayed start", "delayed starts", rows.WAITED, "stage, cause",
-        sentences.waited, EPISODES, "pod/{}",
-        of=_STARTING,
+        "waited", 2, "delayed start", "delayed starts", rows.waited, ("stage", "cause"),
+        sentences.waited, _EPISODES, "pod/{}",
     ),
     Problem(
-        "gc_failed", 2, "failed image GC run", "failed image GC runs", rows.GC_FAILED,
-        "'image GC' AS subject", sentences.gc_failed,
-        """max(bytes_to_free) AS wanted_bytes, sum(bytes_freed) AS freed_bytes,
-        arg_min(error, seq) AS error""",
-        of="images.GarbageCollected",
+        "gc_failed", 2, "failed image GC run", "failed image GC runs", rows.gc_failed,
+        ("subject",), sentences.gc_failed,
+        {
+            "wanted_bytes": _most("wanted_bytes"), "freed_bytes": _total("freed_bytes"),
+            "error": _lowest("error"),
+        },
     ),
     Problem(
-        "unready", 2, "change to unready", "changes to unready", rows.UNREADY,
-        f"{CONTAINER}, form", sentences.unready,
+        "unready", 2, "change to unready", "changes to unready", rows.unready,
+        ("subject", "form"), sentences.unready,
         target="container/{}",
-        of="prober.ProbeTransitioned ready",
     ),
     Problem(
-        "resize", 2, "resize that does not fit", "resizes that do not fit", rows.RESIZES,
-        "outcome, reason", sentences.resize,
-        f"arg_min({POD}, seq) AS subject, {PODS}, arg_min(message, seq) AS message", "pod/{}",
-        of="lifecycle.PodResized",
+        "resize", 2, "resize that does not fit", "resizes that do not fit", rows.resizes,
+        ("outcome", "reason"), sentences.resize, _LOWEST_POD, "pod/{}",
     ),
     Problem(
         "reclaim_failed", 2, "shortage without an eviction", "shortages without an eviction",
-        rows.RECLAIM_FAILED, "coalesce(signal, resource, 'something') AS subject, outcome",
-        sentences.reclaim_failed, "arg_max(ranked, seq) AS ranked, arg_max(spared, seq) AS spared",
-        "node",
-        of="eviction.ReclaimAttempted",
+        rows.reclaim_failed, ("subject", "outcome"), sentences.reclaim_failed,
+        {"ranked": _last("ranked"), "spared": _last("spared")}, "node",
     ),
     Problem(
-        "pressure", 2, "condition of pressure", "conditions of pressure", rows.PRESSURE,
-        "condition AS subject", "the node reported {subject}{times}",
+        "pressure", 2, "condition of pressure", "conditions of pressure", rows.pressure,
+        ("subject",), "the node reported {subject}{times}",
         is_counted=False,
-        of="pressure",
     ),
     Problem(
         "reclaimed", 2, "shortage ended by deleting unused images",
-        "shortages ended by deleting unused images",
-        rows.RECLAIMED, "coalesce(signal, resource, 'something') AS subject",
+        "shortages ended by deleting unused images", rows.reclaimed, ("subject",),
         "{subject} was short{times}; deleting unused images and containers was enough",
         target="node",
-        of="eviction.ReclaimAttempted",
     ),
     Problem(
-        "spared", 1, "spared pod", "spared pods", of_kind("eviction.PodSpared"),
-        f"{POD} AS subject", "{subject} was to be evicted{times} and was spared: it is critical",
+        "spared", 1, "spared pod", "spared pods", rows.spared, ("subject",),
+        "{subject} was to be evicted{times} and was spared: it is critical",
         target="pod/{}",
-        of="eviction.PodSpared",
     ),
     Problem(
-        "shutdown", 1, "shutdown", "shutdowns", rows.SHUTDOWNS, "'shutdown' AS subject",
-        sentences.shutdown, "max(late) AS timed_out, bool_or(completed) AS completed", "node",
-        of="node.ShutdownProgressed",
+        "shutdown", 1, "shutdown", "shutdowns", rows.shutdowns, ("subject",), sentences.shutdown,
+        {"timed_out": _most("timed_out"), "completed": _any("completed")}, "node",
     ),
     Problem(
-        "rebooted", 1, "reboot", "reboots", rows.REBOOTS, "'reboot' AS subject",
+        "rebooted", 1, "reboot", "reboots", rows.reboots, ("subject",),
         "the node was rebooted{times}",
         target="node",
-        of="lifecycle.ReasonReported",
     ),
     Problem(
-        "kubelet_restarted", 1, "kubelet restart", "kubelet restarts", rows.KUBELET_RESTARTS,
-        "'kubelet' AS subject, pid, seq AS start_seq",
+        "kubelet_restarted", 1, "kubelet restart", "kubelet restarts", rows.kubelet_restarts,
+        ("subject", "pid", "start_seq"),
         lambda row: "kubelet restarted" + (f" (pid {row['pid']})" if row["pid"] else ""),
         target="node",
-        of="restart",
     ),
     Problem(
-        "log_lost", 1, "log with lines missing", "logs with lines missing",
-        of_kind("node.LogThinned"), "'log' AS subject",
-        "lines of the log are missing or cut",
+        "log_lost", 1, "log with lines missing", "logs with lines missing", rows.LOG_LOST,
+        ("subject",), "lines of the log are missing or cut",
         is_counted=False,
-        of="node.LogThinned",
     ),
     Problem(
-        "clock_step", 1, "step of the clock", "steps of the clock", of_kind("node.ClockStepped"),
-        "'clock' AS subject", "the clock was set back{times}",
+        "clock_step", 1, "step of the clock", "steps of the clock", rows.CLOCK_STEPS,
+        ("subject",), "the clock was set back{times}",
         is_counted=False,
-        of="node.ClockStepped",
     ),
     Problem(
-        "finding", 1, "finding about the sources", "findings about the sources", rows.FINDINGS,
-        "finding AS subject", sentences.finding, "arg_min(message, seq) AS message",
+        "finding", 1, "finding about the sources", "findings about the sources", rows.findings,
+        ("subject",), sentences.finding, {"message": _lowest("message")},
         is_counted=False,
-        of="ledger.FindingReported",
     ),
     Problem(
         "not_understood", 1, "shape of lines that are not understood",
-        "shapes of lines that are not understood", "SELECT * FROM not_understood",
-        "shape AS subject", sentences.not_understood, "sum(count)::BIGINT AS lines",
+        "shapes of lines that are not understood", rows.NOT_UNDERSTOOD, ("subject",),
+        sentences.not_understood, {"lines": _total("lines")},
         is_counted=False,
-        of="ledger.LinesNotUnderstood",
     ),
     Problem(
-        "deleted", 0, "deleted image", "deleted images", "SELECT * FROM image_gc_deletions",
-        "'images' AS subject",
+        "deleted", 0, "deleted image", "deleted images", rows.DELETED, ("subject",),
         lambda row: f"{row['count']} image{'s' if row['count'] > 1 else ''} deleted",
-        of="images.ImageDeleted",
     ),
 )  # fmt: skip
 """In the order of headlines and summaries; worst first, and those that did more harm first."""
 
 
-def possible(present: AbstractSet[str], *, verdicts: bool) -> list[Problem]:
-    """Those of which a node may have some.
+def occurrences(told: Told, impossible: Iterable[Row] = ()) -> Iterator[tuple[Problem, Row]]:
+    """All that went wrong.
 
     Args:
-        present: what ``PRESENT`` says of it.
-        verdicts: impossible decisions, too.
+        impossible: decisions that the kubelet could not have taken, of which ``told`` says nothing.
     """
-    return [each for each in PROBLEMS if (present & {*each.of.split()} if each.of else verdicts)]
-
-
-def occurrences(kinds: Iterable[str]) -> str:
-    """A query for all that went wrong of some kinds: node, kind, severity, seq and ts of each."""
-    wanted = set(kinds)
-    return " UNION ALL ".join(
-        f"SELECT node, '{each.kind}' AS kind, {each.severity} AS severity, seq, ts"
-        f" FROM ({each.rows})"
-        for each in PROBLEMS
-        if each.kind in wanted
-    )
+    for problem in PROBLEMS:
+        for row in problem.rows(told) if problem.rows else impossible:
+            yield problem, row

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import msgspec
 
 from kubeledger.analyze.sql.listing import Filter, body_of, pods_of, selection
-from kubeledger.analyze.sql.summaries import subject_of
+from kubeledger.analyze.summaries import subject_of
 from kubeledger.ledger.engine import engine
 from kubeledger.ledger.history.parts import create_lines, quoted, rows_sql, upcast_lines
 from kubeledger.ledger.ledger import Ledger

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -24,7 +24,8 @@ from kubeledger.analyze.sql.tables import (
 )
 from kubeledger.analyze.sql.views import Needs, View, load_views
 from kubeledger.ledger.engine import duckdb
-from kubeledger.ledger.history.history import Coverage, History
+from kubeledger.ledger.history.history import Coverage
+from kubeledger.ledger.history.history import History as Parquet
 from kubeledger.ledger.history.parts import (
     ROW_COLUMNS,
     create_lines,
@@ -37,17 +38,21 @@ from kubeledger.ledger.storage import storage_errors
 from kubeledger.model.errors import DamagedLedgerError
 from kubeledger.model.record import Record
 
+if TYPE_CHECKING:
+    from kubeledger.analyze.histories.history import History
+    from kubeledger.analyze.problems.told import Told
+
 
 class Episodes(NamedTuple):
     """How records are folded into episodes.
 
     Attributes:
         kinds: of the records that count.
-        fold: makes what takes these records (``take``), in the order of the ledger.
+        fold: makes what takes these records of a history (``take``), in the order of the ledger.
     """
 
     kinds: frozenset[str]
-    fold: Callable[[], Any]
+    fold: Callable[[History], Any]
 
 
 class DerivedTable(NamedTuple):
@@ -69,19 +74,33 @@ class DerivedTable(NamedTuple):
 def _pod_stages() -> Episodes:
     from kubeledger.replay.episodes.pod_stages import KINDS, PodStages
 
-    return Episodes(KINDS, PodStages)
+    return Episodes(KINDS, lambda _: PodStages())
 
 
 def _node_conditions() -> Episodes:
     from kubeledger.replay.episodes.node_conditions import KINDS, NodeConditions
 
-    return Episodes(KINDS, NodeConditions)
+    return Episodes(KINDS, lambda _: NodeConditions())
 
 
 def _safety() -> Episodes:
     from kubeledger.replay.episodes.safety import KINDS
 
-    return Episodes(KINDS, _Violations)
+    return Episodes(KINDS, lambda _: _Violations())
+
+
+def _told() -> Episodes:
+    from kubeledger.analyze.problems.told import KINDS, Told
+
+    return Episodes(KINDS, lambda history: Told(history.span()[1]))
+
+
+def _problems(told: Told) -> Iterator[dict[str, object]]:
+    from kubeledger.analyze.problems.table import occurrences
+
+    for problem, row in occurrences(told):
+        said = {"kind": problem.kind, "severity": problem.severity}
+        yield {"seq": row["seq"], "ts_ns": row["ts_ns"], **said}
 
 
 class _Violations:
@@ -105,23 +124,22 @@ def _listed(method: str) -> Callable[[Any], Iterable[dict[str, object]]]:
 
 
 def folded(
-    tables: Iterable[DerivedTable], read: Callable[[Collection[str]], Iterable[Record]]
+    tables: Iterable[DerivedTable], history: History
 ) -> Iterator[tuple[DerivedTable, Iterable[dict[str, object]]]]:
     """The rows of some tables of one node, made in one pass over its records.
 
     Args:
         tables: those of the same episodes share it.
-        read: gives the node's records of some kinds, in the order of the ledger.
     """
     tables = list(tables)
     folds: dict[Callable[[], Episodes], Any] = {}
     takers: dict[str, list[Callable[[Record], object]]] = {}
     for load in {table.episodes: None for table in tables}:
         kinds, make = load()
-        folds[load] = make()
+        folds[load] = make(history)
         for kind in kinds:
             takers.setdefault(kind, []).append(folds[load].take)
-    for record in read(takers.keys()) if takers else ():
+    for record in history.read(takers.keys()) if takers else ():
         for take in takers[record.kind]:
             take(record)
     for table in tables:
@@ -164,6 +182,9 @@ DERIVED: Mapping[str, DerivedTable] = {
         _safety,
         attrgetter("found"),
     ),
+    "stored.went_wrong": DerivedTable(
+        "problems", columns_of("kind VARCHAR, severity INTEGER"), _told, _problems
+    ),
 }
 """Name in the schema ``stored`` -> table."""
 
@@ -189,7 +210,7 @@ class LedgerTables:
     def __init__(self, path: Path, *, is_held: bool = False) -> None:
         self._path = path
         self._is_held = is_held
-        self._history: History | None = None
+        self._history: Parquet | None = None
 
     @property
     def views(self) -> Mapping[str, View]:
@@ -207,7 +228,7 @@ class LedgerTables:
             DamagedLedgerError: a segment holds what is not a record, or records of a newer version.
         """
         if self._history is None:
-            self._history = History(Ledger.open(self._path), scratch)
+            self._history = Parquet(Ledger.open(self._path), scratch)
         ledger = self._history.ledger
         covered = self._history.cover() if needs.records else Coverage([], {})
         _load_tail(connection, ledger, covered if needs.records else None, needs, scratch)
@@ -313,7 +334,7 @@ def _episodes(ledger: Ledger, names: Collection[str]) -> dict[str, list[dict[str
 
     rows: dict[str, list[dict[str, object]]] = {name: [] for name in names}
     for history in histories_of_ledger(ledger) if ledger.nodes() else ():
-        made = folded((DERIVED[name] for name in rows), history.read)
+        made = folded((DERIVED[name] for name in rows), history)
         for name, (_, found) in zip(rows, made, strict=True):
             rows[name] += ({"node": history.node, **row} for row in found)
     return rows

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from kubeledger.analyze.histories.history import History
-from kubeledger.analyze.sql.summaries import cut, summary_of
+from kubeledger.analyze.summaries import cut, summary_of
 from kubeledger.analyze.why.concern import containers_in, is_about_pod, is_image
 from kubeledger.analyze.why.explanation import Target
 from kubeledger.kubelet.kube.pod import PROBE

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from kubeledger.analyze.sql.summaries import cut_chain, cut_clause
+from kubeledger.analyze.summaries import cut_chain, cut_clause
 from kubeledger.analyze.why.concern import containers_in, is_image
 from kubeledger.analyze.why.explanation import Answer, Scope, StoryStep, Target
 from kubeledger.analyze.why.facts import Facts, words_about

@@ -9,7 +9,7 @@ import msgspec
 
 from kubeledger.analyze.histories.history import History
 from kubeledger.analyze.histories.logs import LoggedProcess, LogReading
-from kubeledger.analyze.sql.summaries import cut_chain
+from kubeledger.analyze.summaries import cut_chain
 from kubeledger.analyze.why.conditions import BRIEF, NodeClause, clauses_of
 from kubeledger.analyze.why.explanation import Answer, StoryStep, Target
 from kubeledger.analyze.why.headline import counted_steps

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.analyze.sql.summaries import subject_of, summary_of
+from kubeledger.analyze.summaries import subject_of, summary_of
 from kubeledger.analyze.why.explanation import Piece, Step, StoryStep, Target
 from kubeledger.analyze.why.facts import line_about, words_about
 from kubeledger.model.bodies.node import ErrorsLogged, PodStageFailed

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from kubeledger.analyze.sql.summaries import cut_chain, cut_clause
+from kubeledger.analyze.summaries import cut_chain, cut_clause
 from kubeledger.analyze.why.concern import is_about_pod
 from kubeledger.analyze.why.explanation import StoryStep, Target
 from kubeledger.analyze.why.facts import Facts, facts_of, is_besides

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from kubeledger.analyze.problems.table import occurrences
 from kubeledger.analyze.sql.api import Queryable
 from kubeledger.fleet.query import connect_lake
 from kubeledger.fleet.report.columns import COLUMNS, PROBLEMS, Column, Outstanding, outstanding
@@ -142,14 +141,13 @@ _NODES = f"""
 SELECT node, name, pool, kubelet_versions, epoch_ns(first_ts), epoch_ns(last_ts), decisions, match,
     admissible, inferred, lines, {", ".join(_OF_NODES)}
 FROM nodes"""
-_COLUMN_OF = {kind: column.id for column in COLUMNS for kind in column.kinds}
-_COLUMN_OF |= {column.record: column.id for column in COLUMNS if column.record}
-_RECORDS = tuple(column.record for column in COLUMNS if column.record)
+_RECORDS = {column.record: column.id for column in COLUMNS if column.record}
+_COLUMN_OF = {kind: column.id for column in COLUMNS for kind in column.kinds} | _RECORDS
 _COUNTS = f"""
 SELECT node, kind, epoch_ns(date_trunc('hour', ts)) AS hour_ns, count(*) AS count
 FROM (
-    SELECT node, kind, ts FROM ({occurrences(kind for column in COLUMNS for kind in column.kinds)})
-    UNION ALL SELECT node, kind, ts FROM records WHERE kind IN {_RECORDS}
+    SELECT node, kind, ts FROM problems WHERE kind IN {tuple(_COLUMN_OF)}
+    UNION ALL SELECT node, kind, ts FROM records WHERE kind IN {tuple(_RECORDS)}
 )
 GROUP BY ALL"""
 _IMPOSSIBLE = """

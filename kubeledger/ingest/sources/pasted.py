@@ -11,7 +11,6 @@ import re
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from html import unescape
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -135,12 +134,18 @@ class _Change(NamedTuple):
         return any(part in head for part in self.parts) and self.sign.search(head) is not None
 
 
+def _meant(entity: re.Match[bytes]) -> bytes:
+    from html import unescape  # with a table that few logs need
+
+    return unescape(entity[0].decode()).encode()
+
+
 _CHANGES = (
     _Change((b"\x1b", b"^["), _ESCAPES, lambda text: _ESCAPES.sub(b"", text)),
     _Change(
         (b"&",),
         regex(_CORE + rb"[^\n]*" + _ENTITIES.pattern),
-        lambda text: _ENTITIES.sub(lambda each: unescape(each[0].decode()).encode(), text),
+        lambda text: _ENTITIES.sub(_meant, text),
     ),
     _Change(
         tuple(_LETTERS),

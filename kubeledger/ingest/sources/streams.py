@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
@@ -248,6 +247,8 @@ def digest_chunks(chunks: Iterator[bytes], lengths: Sequence[int] = ()) -> Diges
 
     A large chunk is digested while the next one is made: hashing leaves the interpreter free.
     """
+    from concurrent.futures import Future, ThreadPoolExecutor  # with logging and more
+
     digest = _digest()
     wanted = sorted(set(lengths))
     prefixes: dict[int, str] = {}

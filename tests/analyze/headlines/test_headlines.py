@@ -16,8 +16,10 @@ from kubeledger.analyze.headlines import (
     in_a_sentence,
     incidents,
 )
+from kubeledger.analyze.histories.history import histories_of_ledger
 from kubeledger.analyze.logged_errors import HARMLESS, Harmless, harmless, own_words
-from kubeledger.analyze.problems.table import PROBLEMS, occurrences
+from kubeledger.analyze.problems.table import PROBLEMS
+from kubeledger.analyze.problems.told import Told, told_by
 from kubeledger.analyze.sql.api import connect
 from kubeledger.analyze.wording import (
     TEXT_MAX,
@@ -29,6 +31,7 @@ from kubeledger.analyze.wording import (
 )
 from kubeledger.ingest.klog.account import error_shape
 from kubeledger.kubelet.lifecycle.state import how_it_ended
+from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.eviction import PodSpared, ProcessKilled, RankedPod, ReclaimAttempted
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
@@ -173,16 +176,16 @@ def _found(directory: Path, *steps: Step) -> list[Incident]:
             ts_ns = START_NS + at_s * NS_PER_S
             story.records[-1] = msgspec.structs.replace(story.records[-1], ts_ns=ts_ns)
     with connect(write_ledger(directory, story.records)) as queryable:
-        answer = queryable.sql
-        found = incidents(
-            lambda query, params: answer(query, params).dicts(), "node-a", verdicts=False
-        )
-        rows = answer(
-            f"SELECT kind FROM ({occurrences(each.kind for each in PROBLEMS)})"
-        ).fetchall()
+        rows = queryable.sql("SELECT kind FROM problems").fetchall()
+    found = incidents(_told(directory, story))
     # What is told, the page steps through and a fleet counts: the same, one by one.
     assert sum(each.count for each in found) == len(rows)
     return found
+
+
+def _told(directory: Path, story: Story) -> Told:
+    (history,) = histories_of_ledger(Ledger.open(write_ledger(directory, story.records)))
+    return told_by(history)
 
 
 def _errors(**changes: object) -> ErrorsLogged:
@@ -268,10 +271,7 @@ def test_errors_that_no_record_tells_are_told_by_their_shape(
     story = Story("node-a")
     for body in logged:
         story.add(body)
-    with connect(write_ledger(tmp_path, story.records)) as queryable:
-        found = incidents(
-            lambda query, params: queryable.sql(query, params).dicts(), "node-a", verdicts=False
-        )
+    found = incidents(_told(tmp_path, story))
     assert (in_a_sentence(found), [each.text for each in headlines(found)]) == (said, shown)
 
 
@@ -553,8 +553,7 @@ def test_what_besides_the_node_itself(tmp_path: Path) -> None:
     story.add(_ready("False", "PLEG is not healthy"))
     story.add(_failed("a", "image", "ErrImagePull", 1, 9, about="r:1", message="no"))
     story.add(_errors(source="x.go", count=2))
-    with connect(write_ledger(tmp_path, story.records)) as queryable:
-        found = besides_on(lambda query, given: queryable.sql(query, given).dicts(), "node-a")
+    found = besides_on(_told(tmp_path, story))
     assert found.counts == "1 time not ready, 1 stuck start; besides, 2 errors"
     assert found.worst == (
         "default/a has not started: its image r:1 cannot be pulled (ErrImagePull: no)",

@@ -9,7 +9,8 @@ import pytest
 
 import kubeledger
 from kubeledger.analyze.headlines import in_a_sentence, incidents
-from kubeledger.analyze.sql.api import connect
+from kubeledger.analyze.histories.history import histories_of_ledger
+from kubeledger.analyze.problems.told import told_by
 from kubeledger.ingest.api import import_sources
 from kubeledger.ledger.ledger import Ledger
 from tests.ingest.node_files import pod
@@ -49,12 +50,8 @@ def _said(directory: Path, text: str) -> tuple[str, str, list[str]]:
     (directory / "paste.log").write_text(text)
     ledger = Ledger.create(directory / "ledger")
     (bundle,) = import_sources([str(directory / "paste.log")], ledger).bundles
-    with connect(directory / "ledger") as queryable:
-        found = incidents(
-            lambda query, params: queryable.sql(query, params).dicts(),
-            bundle.node,
-            verdicts=False,
-        )
+    (history,) = histories_of_ledger(ledger)
+    found = incidents(told_by(history))
     return (
         bundle.node,
         in_a_sentence(found),

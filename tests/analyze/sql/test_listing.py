@@ -14,7 +14,7 @@ from kubeledger.analyze.sql.listing import (
     show_record,
     similar_pods,
 )
-from kubeledger.analyze.sql.summaries import TEMPLATES, subject_of, summary_of
+from kubeledger.analyze.summaries import TEMPLATES, subject_of, summary_of
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.lifecycle import PodAdmitted
 from kubeledger.model.errors import BadQuestionError
@@ -92,8 +92,8 @@ def test_which_node(tmp_path: Path) -> None:
 def test_every_kind_has_a_template_over_its_own_fields() -> None:
     """A field that a body does not have would read ``?`` for ever."""
     missing, gone = sorted(BODY_TYPES.keys() - TEMPLATES), sorted(TEMPLATES.keys() - BODY_TYPES)
-    assert not missing, f"add to TEMPLATES of analyze/sql/summaries.py what each says: {missing}"
-    assert not gone, f"no such kind, take it out of TEMPLATES of analyze/sql/summaries.py: {gone}"
+    assert not missing, f"add to TEMPLATES of analyze/summaries.py what each says: {missing}"
+    assert not gone, f"no such kind, take it out of TEMPLATES of analyze/summaries.py: {gone}"
     for kind, template in TEMPLATES.items():
         fields = {field.encode_name for field in msgspec.structs.fields(BODY_TYPES[kind])}
         used = {name.removesuffix("#") for _, name, _, _ in Formatter().parse(template) if name}

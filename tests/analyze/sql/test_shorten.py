@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kubeledger.analyze.sql.summaries import cut, cut_chain, cut_clause
+from kubeledger.analyze.summaries import cut, cut_chain, cut_clause
 
 WORDS = st.lists(st.text("ab/_'(),:;", min_size=1, max_size=9), max_size=12).map(" ".join)
 
