@@ -172,14 +172,13 @@ def _found(directory: Path, *steps: Step) -> list[Incident]:
         if at_s is not None:
             ts_ns = START_NS + at_s * NS_PER_S
             story.records[-1] = msgspec.structs.replace(story.records[-1], ts_ns=ts_ns)
-    with connect(write_ledger(directory, story.records)) as queryable:
-        answer = queryable.sql
+    # The question about all problems first: what it loads serves the others.
+    every = f"SELECT kind FROM ({occurrences(each.kind for each in PROBLEMS)})"
+    with connect(write_ledger(directory, story.records), is_held=True, is_fixed=True) as queryable:
+        rows = queryable.sql(every).fetchall()
         found = incidents(
-            lambda query, params: answer(query, params).dicts(), "node-a", verdicts=False
+            lambda query, params: queryable.sql(query, params).dicts(), "node-a", verdicts=False
         )
-        rows = answer(
-            f"SELECT kind FROM ({occurrences(each.kind for each in PROBLEMS)})"
-        ).fetchall()
     # What is told, the page steps through and a fleet counts: the same, one by one.
     assert sum(each.count for each in found) == len(rows)
     return found
