@@ -38,7 +38,7 @@ slow *args:
 
 # the long runs that both leave out, and all tests that draw their inputs, with new seeds
 nightly:
-    {{python}} -m pytest -n 2 -m "nightly or hypothesis" --hypothesis-profile nightly --timeout 0
+    {{python}} -m pytest -n 2 -m "nightly or hypothesis" --hypothesis-profile nightly -o faulthandler_timeout=0
     nice -n 10 {{python}} -m tests.fuzz
 
 # a million inputs to every reader of foreign bytes, on one core; arguments go to the fuzzer

@@ -1,18 +1,23 @@
 """Inputs are drawn alike in every run, long runs left out; a worker has a browser and a bucket."""
 
 import gc
+import os
 import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.internal.conjecture import providers
+from xdist.scheduler import LoadGroupScheduling
 
 from tests.buckets import Place, name_storage, new_bucket, s3_at_work
-from tests.timeline.browser import Browser, open_browser
 from tests.tools import tool
+
+if TYPE_CHECKING:
+    from tests.timeline.browser import Browser
 
 # How long an example takes is the machine's affair; pytest's own limit finds what hangs.
 _ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
@@ -40,6 +45,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+_fstat = os.fstat
+
+
+def _synced(descriptor: int) -> None:
+    """An open file has reached the disk: no test cuts the power, and all would wait for it."""
+    _fstat(descriptor)
+
+
+os.fsync = _synced  # type: ignore[assignment]  # files are synced by their descriptors alone
+
 _HERE = Path(__file__).parent
 _NOT_QUICK = re.compile(
     r"^(?:from \S+ )?import (?:\([^)]*|[^\n(]*)\b(?:CARRIERS|CliRunner|LAYOUTS|RECORDINGS|extract"
@@ -51,7 +66,7 @@ _NOT_QUICK_PLACES = (
     *("damage", "fleet", "fuzz", "ledger/history", "mcp", "record", "remote", "timeline"),
     *("analyze/headlines", "cli", "ingest/test_prefixes.py"),
     *("simulate/engine/test_cpus.py", "simulate/engine/test_numa_memory.py"),
-    *("kubelet/cases/test_conformance.py", "ledger/test_damage.py", "ledger/test_faults.py"),
+    *("ledger/test_damage.py", "ledger/test_faults.py"),
     *("ledger/test_foreign_files.py", "ledger/test_kept.py", "replay/test_instants.py"),
     *("test_notebook.py", "analyze/whatif/test_world.py", "simulate/engine/test_pulls.py"),
     *("verify/properties", "verify/test_guards.py"),
@@ -93,16 +108,30 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Tests and modules stay to the end: the garbage collector need not walk them ever again."""
+    """Tests and modules stay to the end: the garbage collector need not walk them ever again.
+
+    Nor does it pay to look after every 700 objects of a test for circles, of which there are few.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(200_000, 20, 100)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadGroupScheduling:
+    """A module's tests run in one process, which makes once what they share; so do a group's."""
+    scheduler = LoadGroupScheduling(config, log)
+    of_group = scheduler._split_scope
+    scheduler._split_scope = lambda nodeid: of_group(nodeid).partition("::")[0]
+    return scheduler
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+def browser() -> Iterator["Browser"]:
     """The browser; where there is none, the tests that need it are skipped and say so."""
     for name in ("chromium", "chromedriver"):
         tool(name)
+    from tests.timeline.browser import open_browser  # what drives it takes long to import
+
     with open_browser() as started:
         yield started
 

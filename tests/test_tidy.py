@@ -3,8 +3,11 @@
 import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
+
+from kubeledger.kubelet.profile.resolve import FACT_TABLES
 
 PACKAGE = Path(__file__).parent.parent / "kubeledger"
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -56,6 +59,26 @@ IMPURE_MODULES = frozenset(
 )  # fmt: skip
 IMPURE_CALLS = frozenset({"open", "print", "input", "exec", "eval"})
 FUNCTION_LINES_MAX = 70
+
+UNDECIDED = {
+    "evicted_status_kept", "disruption_target_generation", "kill_error_ends_wait",
+    "huge_page_reservations_limited", "over_reservation_names_capacity",
+    "loop_event_is_a_format", "exec_timeout_fails", "exec_timeout_in_output",
+    "preempted_pod_status_kept", "preempted_pod_condition", "preempted_pod_condition_generation",
+}  # fmt: skip
+"""Facts that stand on the parity page alone: no decider has a part in them."""
+
+COMPARE_VERSIONS = {
+    "analyze/completeness/correlator.py": "how client-go combines events",
+    "analyze/completeness/verbosity.py": "verbosity at which a line is logged",
+    "analyze/whatif/variants.py": "defaults of settings",
+    "ingest/correlate/settings.py": "defaults of settings",
+    "ingest/messages/settings_flags.py": "defaults of settings",
+    "simulate/engine/eviction.py": "statistics at the start",
+    "simulate/engine/images.py": "statistics at the start",
+    "simulate/scenario/defaults.py": "fields of the API and of settings, and their defaults",
+}
+"""Modules outside of the profile that compare versions, and what they decide by it."""
 
 
 def place_of(module: str) -> tuple[int, int, str] | None:
@@ -161,23 +184,67 @@ def _long_functions(module: Path, nodes: Sequence[ast.AST]) -> Iterator[str]:
                 yield f"{node.name} has {lines} lines"
 
 
+def _names_minor(node: ast.AST) -> bool:
+    return "minor" in {getattr(node, "attr", None), getattr(node, "id", None)}
+
+
+def _compares_versions(node: ast.AST) -> bool:
+    order = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+    return (
+        isinstance(node, ast.Compare)
+        and any(isinstance(op, order) for op in node.ops)
+        and any(map(_names_minor, (node.left, *node.comparators)))
+    )
+
+
+class Survey:
+    """All modules, each parsed once.
+
+    Attributes:
+        found: what is against the rules.
+        needs: what a module imports to run.
+        asked: attributes that are named outside of the profile.
+        comparing: modules outside of it that compare versions.
+    """
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+        self.needs: dict[str, tuple[str, ...]] = {}
+        self.asked: set[str] = set()
+        self.comparing: list[str] = []
+        self._names = {module: name for name, module in NAMES.items()}
+        for module in MODULES:
+            self._see(module, module.read_text(encoding="utf-8"))
+
+    def _see(self, module: Path, text: str) -> None:
+        tree, path = ast.parse(text), path_of(module)
+        nodes = tuple(ast.walk(tree))
+        for rule in (_against_the_flow, _ways_out, _long_functions):
+            self.found += [f"{path}: {each}" for each in rule(module, nodes)]
+        marks = ("TODO", "FIXME", "XXX", "NotImplementedError")
+        self.found += [f"{path}: {mark}" for mark in marks if mark in text]
+        if module in self._names:
+            self.needs[self._names[module]] = tuple(_needed(tree))
+        if not path.startswith("kubelet/profile/"):
+            self.asked |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+            self.comparing += [path] if any(map(_compares_versions, nodes)) else []
+
+
+survey = cache(Survey)
+
+
 def test_every_module_keeps_to_the_rules() -> None:
     """Imports only from what stands before it; none of the world in the core; short functions.
 
     No circle of imports, not even one that is closed only inside functions; types may name each
     other.
     """
-    found, needs = [], {}
-    names = {module: name for name, module in NAMES.items()}
-    for module in MODULES:
-        text = module.read_text(encoding="utf-8")
-        tree = ast.parse(text)
-        nodes = tuple(ast.walk(tree))
-        for rule in (_against_the_flow, _ways_out, _long_functions):
-            found += [f"{path_of(module)}: {each}" for each in rule(module, nodes)]
-        marks = ("TODO", "FIXME", "XXX", "NotImplementedError")
-        found += [f"{path_of(module)}: {mark}" for mark in marks if mark in text]
-        if module in names:
-            needs[names[module]] = tuple(_needed(tree))
-    assert found == []
-    TopologicalSorter(needs).prepare()  # raises CycleError, which names a circle
+    assert survey().found == []
+    TopologicalSorter(survey().needs).prepare()  # raises CycleError, which names a circle
+
+
+def test_facts_are_asked_and_versions_are_not_compared() -> None:
+    """A fact that nobody asks is misspelled or superfluous; the profile alone knows versions."""
+    declared = {name for facts in FACT_TABLES.values() for name in facts}
+    assert declared - survey().asked == UNDECIDED
+    assert sorted(survey().comparing) == sorted(COMPARE_VERSIONS)

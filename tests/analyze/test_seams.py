@@ -1,6 +1,7 @@
 """Verification goes on from a seam: what it says at each look is what it says of all records."""
 
 import random
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -47,11 +48,13 @@ _DICE = 28
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
-@pytest.fixture(autouse=True)
-def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verdicts, "KEPT_FROM", 50)
-    monkeypatch.setattr(seams, "STRETCH", 200)
-    monkeypatch.setattr(registry, "_SHORT", 200)  # no seam in so few, as in life
+@pytest.fixture(scope="module", autouse=True)
+def short() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(verdicts, "KEPT_FROM", 50)
+        patch.setattr(seams, "STRETCH", 200)
+        patch.setattr(registry, "_SHORT", 200)  # no seam in so few, as in life
+        yield
 
 
 @pytest.fixture
@@ -242,15 +245,22 @@ def test_an_import_an_hour_later_begins_a_stretch(
     assert [start.seq for start in found] == starts
 
 
-@pytest.fixture
-def grown(tmp_path: Path) -> tuple[Ledger, list[Record]]:
-    """A ledger of which a seam is kept, and the records that come next."""
-    records = live("node-b", tmp_path / "whole")
-    ledger = Ledger.create(tmp_path / "ledger")
+@pytest.fixture(scope="module")
+def grown_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ledger, list[Record]]:
+    directory = tmp_path_factory.mktemp("grown")
+    records = live("node-b", directory / "whole")
+    ledger = Ledger.create(directory / "ledger")
     appended(ledger, records[:1500])
     agrees(ledger)
     assert seam_of(ledger).seam != verdicts.NO_SEAM
     return ledger, records[1500:]
+
+
+@pytest.fixture
+def grown(grown_once: tuple[Ledger, list[Record]], tmp_path: Path) -> tuple[Ledger, list[Record]]:
+    """A ledger of which a seam is kept, and the records that come next."""
+    ledger, more = grown_once
+    return Ledger.open(shutil.copytree(ledger.path, tmp_path / "ledger")), more
 
 
 @pytest.mark.parametrize("at", [3, *slow(*range(3), *range(4, 8))])

@@ -6,6 +6,7 @@ import shutil
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,38 +20,54 @@ run = partial(nodes.run, env={"COLUMNS": "200"})
 
 
 @pytest.fixture(scope="module")
-def ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cli")
+
+
+@pytest.fixture(scope="module")
+def by_format(place: Path) -> str:
+    """What the import of node-b says, which makes ``ledger``."""
+    return run("import", NODE_B, "--ledger", place / "ledger", exits=0).stdout
+
+
+@pytest.fixture(scope="module")
+def by_file(place: Path) -> str:
+    return run("import", NODE_B, "--ledger", place / "files", "--files", exits=0).stdout
+
+
+@pytest.fixture(scope="module")
+def document(place: Path) -> dict[str, Any]:
+    stdout = run("import", NODE_B, "--ledger", place / "json", "-o", "json", exits=0).stdout
+    found: dict[str, Any] = json.loads(stdout)
+    return found
+
+
+@pytest.fixture(scope="module")
+def ledger(place: Path, by_format: str) -> Path:
     """A ledger of node-b, made by the command; no test of this module changes it."""
-    path = tmp_path_factory.mktemp("cli") / "ledger"
-    run("import", NODE_B, "--ledger", path, exits=0)
-    return path
+    return place / "ledger"
 
 
-def test_import_prints_an_account(ledger: Path, tmp_path: Path) -> None:
+def test_import_prints_an_account(by_format: str, by_file: str) -> None:
     """Per source: bytes, lines, records, lines not understood; and the totals."""
-    result = run("import", NODE_B, "--ledger", tmp_path / "new", exits=0)
-    assert "node-b (kubelet 1.36.2)" in result.stdout
-    assert "prober.ProbeExecuted" not in result.stdout
-    reported = " ".join(result.stdout.split())
+    assert "node-b (kubelet 1.36.2)" in by_format
+    assert "prober.ProbeExecuted" not in by_format
+    reported = " ".join(by_format.split())
     assert (
         "What happened on node-b: 1 preempted pod, 2 refused pods, 13 kills by probes or hooks"
         in reported
     )
     assert "kubeledger why pod/default/filler-a-node-b --ledger" in reported
-    files = run("import", NODE_B, "--ledger", tmp_path / "files", "--files")
-    assert "prober.ProbeExecuted" in files.stdout
-    assert "not understood" in result.stdout
-    assert max(map(len, result.stdout.splitlines()[:-12])) <= 80
-    assert "…" not in result.stdout
+    assert "prober.ProbeExecuted" in by_file
+    assert "not understood" in by_format
+    assert max(map(len, by_format.splitlines()[:-12])) <= 80
+    assert "…" not in by_format
 
 
-def test_import_of_many_files(ledger: Path, tmp_path: Path) -> None:
+def test_import_of_many_files(by_format: str, by_file: str, document: dict[str, Any]) -> None:
     """A row a format, whose sums are those of the files; all files when asked for."""
-    by_file = run("import", NODE_B, "--ledger", tmp_path / "a", "--files").stdout
-    by_format = run("import", NODE_B, "--ledger", tmp_path / "b").stdout
-    bundle = json.loads(run("import", NODE_B, "--ledger", tmp_path / "c", "-o", "json").stdout)
     files, formats = table(by_file), table(by_format)
-    assert len(files) == len(bundle["bundles"][0]["accounts"]) > 20
+    assert len(files) == len(document["bundles"][0]["accounts"]) > 20
     assert [row["format"] for row in formats] == sorted({row["format"] for row in files})
     assert sum(int(row["files"]) for row in formats) == len(files)
     for column in ("lines", "noise", "not understood", "records"):
@@ -124,9 +141,7 @@ def test_import_again_adds_nothing(ledger: Path) -> None:
     assert "imported before" in result.stdout
 
 
-def test_import_as_json(tmp_path: Path) -> None:
-    result = run("import", NODE_B, "--ledger", tmp_path / "new", "-o", "json")
-    document = json.loads(result.stdout)
+def test_import_as_json(document: dict[str, Any]) -> None:
     assert document["bundles"][0]["node"] == "node-b"
     assert document["bundles"][0]["added"] > 2000
 

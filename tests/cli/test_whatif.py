@@ -4,7 +4,9 @@ import csv
 import io
 import json
 import re
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,11 +15,16 @@ from tests.marks import slow
 from tests.recordings import RECORDINGS, extract
 
 
+@cache
+def variants_of(*words: str) -> list[dict[str, Any]]:
+    """What is answered about ledgers that nobody changes."""
+    found: list[dict[str, Any]] = answer("whatif", *words)["variants"]
+    return found
+
+
 def test_images_that_would_have_stayed(nodes: Nodes) -> None:
     """With a high threshold of 80 %, no run of node-a begins."""
-    (found,) = answer(
-        "whatif", "--set", "imageGCHighThresholdPercent=80", nodes.ledger("node-a")
-    )["variants"]  # fmt: skip
+    (found,) = variants_of("--set", "imageGCHighThresholdPercent=80", nodes.ledger("node-a"))
     assert (found["node"], found["variant"]) == ("node-a", "imageGCHighThresholdPercent=80")
     assert found["decisions"] == 319
     assert sum(found[n] for n in ("same", "changed", "untrusted", "unknown")) == 319
@@ -73,10 +80,9 @@ def test_what_a_configuration_leaves_out_has_its_default(nodes: Nodes, tmp_path:
 
 def test_lines(nodes: Nodes) -> None:
     asked = ("whatif", "--set", "imageGCHighThresholdPercent=80", nodes.ledger("node-a"))
-    variants = answer(*asked)["variants"]
     expected = [
         {"node": found["node"], "variant": found["variant"], **change}
-        for found in variants
+        for found in variants_of(*asked[1:])
         for change in found["changes"]
     ]
     lines = run(*asked, "-o", "jsonl").stdout.splitlines()
@@ -136,7 +142,7 @@ def test_several_variants_fit_a_screen(nodes: Nodes, full: bool) -> None:
 def test_the_reason_stands_whole_before_the_numbers(nodes: Nodes) -> None:
     """What it comes to, each reason and whom it concerns, then counts."""
     asked = ("whatif", "--set", "imageGCHighThresholdPercent=80", nodes.ledger("node-a"))
-    (found,) = answer(*asked)["variants"]
+    (found,) = variants_of(*asked[1:])
     assert found["summary"][:2] == [
         "Would not have been: 8× image deleted, 2× garbage collection started.",
         "Would have been decided otherwise: 2× garbage collected.",

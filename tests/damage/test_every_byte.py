@@ -122,7 +122,6 @@ def test_all_that_was_kept_is_gone(tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(0)
 @pytest.mark.parametrize("name", list(_EVERY))
 def test_every_change(stored: dict[str, Stored], name: str) -> None:
     check(stored[name], changes(stored[name].root), _EVERY[name])

@@ -5,14 +5,13 @@ every outcome that the real code of that version produced. The inputs are random
 the outcomes by running that code with its clock and its neighbours scripted.
 """
 
-import copy
-import json
 import random
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import zstandard
 
 Case = dict[str, Any]
@@ -25,14 +24,13 @@ RECORDED = sorted(
 """Version and subsystem."""
 
 
+@cache
 def load(version: str, subsystem: str) -> list[Case]:
     packed = (_DATA / version / f"{subsystem}.jsonl.zst").read_bytes()
-    text = zstandard.ZstdDecompressor().stream_reader(packed).read().decode()
-    return [json.loads(line) for line in text.splitlines()]
+    return msgspec.json.Decoder(Case).decode_lines(zstandard.decompress(packed))
 
 
-def canonical(outcome: object) -> str:
-    return json.dumps(outcome, sort_keys=True, ensure_ascii=False)
+canonical = msgspec.json.Encoder(order="sorted").encode
 
 
 def impossible_claims(cases: list[Case], seed: int) -> Iterator[tuple[Case, object]]:
@@ -48,7 +46,7 @@ def impossible_claims(cases: list[Case], seed: int) -> Iterator[tuple[Case, obje
 
 def _mutated(outcome: object, rng: random.Random) -> object:
     """The outcome with one value, or one list of values, changed; None when it has none."""
-    outcome = copy.deepcopy(outcome)
+    outcome = msgspec.json.decode(msgspec.json.encode(outcome))
     leaves = list(_leaves(outcome))
     if not leaves:
         return None

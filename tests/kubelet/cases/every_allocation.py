@@ -5,9 +5,10 @@ device at a time, asks ``Choices`` wherever Go iterates over a map, and is run a
 until all answers have been tried. Only small cases are feasible.
 """
 
-import json
 from collections.abc import Iterator
 from typing import Any
+
+from tests.kubelet.cases.conformance import canonical
 
 Case = dict[str, Any]
 
@@ -44,7 +45,7 @@ class Choices:
         return self._answers[self._at - 1][0]
 
 
-def every_outcome(case: Case, *, fixed: bool, sidecars: bool) -> set[str]:
+def every_outcome(case: Case, *, fixed: bool, sidecars: bool) -> set[bytes]:
     """All outcomes as canonical JSON.
 
     Args:
@@ -57,7 +58,7 @@ def every_outcome(case: Case, *, fixed: bool, sidecars: bool) -> set[str]:
     while True:
         run = _Run(case, choices, fixed=fixed, sidecars=sidecars)
         steps = [run.step(step) for step in case["steps"]]
-        outcomes.add(json.dumps({"steps": steps}, sort_keys=True))
+        outcomes.add(canonical({"steps": steps}))
         if not choices.next_run():
             return outcomes
 

@@ -1,6 +1,5 @@
 """Deciding and judging lines of one subsystem, and pods of the API for them."""
 
-import json
 from typing import Any
 
 import msgspec
@@ -17,11 +16,11 @@ class Lines:
 
     def decided(self, kubelet: str, case_input: object) -> Any:  # noqa: ANN401  # JSON
         line = msgspec.json.encode({"id": "c", "kubelet": kubelet, "input": case_input})
-        return json.loads(self._decide(line))["outcome"]
+        return msgspec.json.decode(self._decide(line))["outcome"]
 
     def judged(self, kubelet: str, case_input: object, outcome: object) -> tuple[str, str]:
         claim = {"id": "c", "kubelet": kubelet, "input": case_input, "outcome": outcome}
-        answer = json.loads(self._judge(msgspec.json.encode(claim)))
+        answer = msgspec.json.decode(self._judge(msgspec.json.encode(claim)))
         return answer["verdict"], answer["why"]
 
 

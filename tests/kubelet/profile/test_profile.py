@@ -1,6 +1,5 @@
 """Versions resolve, facts start where they say, the parity page is current."""
 
-import ast
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,18 +17,9 @@ from tests.kubelet.cases.conformance import RECORDED, Case, canonical, load
 
 ROOT = Path(__file__).parents[3]
 CASES = ROOT / "tests" / "data" / "conformance"
-PACKAGE = ROOT / "kubeledger"
 FACTS = [
     (group, name, fact) for group, facts in FACT_TABLES.items() for name, fact in facts.items()
 ]
-
-UNDECIDED = {
-    "evicted_status_kept", "disruption_target_generation", "kill_error_ends_wait",
-    "huge_page_reservations_limited", "over_reservation_names_capacity",
-    "loop_event_is_a_format", "exec_timeout_fails", "exec_timeout_in_output",
-    "preempted_pod_status_kept", "preempted_pod_condition", "preempted_pod_condition_generation",
-}  # fmt: skip
-"""Facts that stand on the parity page alone: no decider has a part in them."""
 
 CASES_OF = {
     "admission": {"admission"},
@@ -46,18 +36,6 @@ CASES_OF = {
     "topology": {"topology", "topologyhints", "topologymerge"},
 }
 """Group of facts -> subsystems of the conformance cases that show them."""
-
-COMPARE_VERSIONS = {
-    "analyze/completeness/correlator.py": "how client-go combines events",
-    "analyze/completeness/verbosity.py": "verbosity at which a line is logged",
-    "analyze/whatif/variants.py": "defaults of settings",
-    "ingest/correlate/settings.py": "defaults of settings",
-    "ingest/messages/settings_flags.py": "defaults of settings",
-    "simulate/engine/eviction.py": "statistics at the start",
-    "simulate/engine/images.py": "statistics at the start",
-    "simulate/scenario/defaults.py": "fields of the API and of settings, and their defaults",
-}
-"""Modules outside of the profile that compare versions, and what they decide by it."""
 
 
 @pytest.mark.parametrize("minor", range(OLDEST, NEWEST + 1))
@@ -150,31 +128,6 @@ def test_a_fact_that_cases_prove_decides_one_of_them(group: str, name: str) -> N
         for subsystem in sorted(CASES_OF[group])
         for profile, case_input, case in _cases(subsystem)
     )
-
-
-def _names_minor(node: ast.AST) -> bool:
-    return "minor" in {getattr(node, "attr", None), getattr(node, "id", None)}
-
-
-def _compares_versions(node: ast.Compare) -> bool:
-    order = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
-    sides = (node.left, *node.comparators)
-    return any(isinstance(op, order) for op in node.ops) and any(map(_names_minor, sides))
-
-
-def test_facts_are_asked_and_versions_are_not_compared() -> None:
-    """A fact that nobody asks is misspelled or superfluous; the profile alone knows versions."""
-    asked, compare = set[str](), set[str]()
-    for module in PACKAGE.rglob("*.py"):
-        if PACKAGE / "kubelet" / "profile" not in module.parents:
-            for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Attribute):
-                    asked.add(node.attr)
-                elif isinstance(node, ast.Compare) and _compares_versions(node):
-                    compare.add(str(module.relative_to(PACKAGE)))
-    declared = {name for facts in FACT_TABLES.values() for name in facts}
-    assert declared - asked == UNDECIDED
-    assert sorted(compare) == sorted(COMPARE_VERSIONS)
 
 
 def test_the_parity_page_is_current() -> None:
