@@ -55,7 +55,7 @@ from kubeledger.verify.evidence.times import BATCH_NS
 from kubeledger.verify.rules.back_off import policy_of
 from kubeledger.verify.rules.containers import key_for, subject_of
 
-_SYNC, _ORDER, _CHANGED = "sync", "order", "changed"
+_SYNC, _CHANGED = "sync", "changed"
 _KILLED_NS: Final = 180 * NS_PER_S
 """A sync comes at once with a change, and kills before it does anything else."""
 _TERM_NS: Final = 600 * NS_PER_S
@@ -155,7 +155,7 @@ class SyncVerifier(RuleVerifier):
 
     def _forget(self, key: str) -> None:
         self._pods.pop(key, None)
-        for whole in (_SYNC, _ORDER, _CHANGED):
+        for whole in (_SYNC, _CHANGED):
             self.context.debts.void(whole, key)
 
     def _config_changed(self, record: Record, body: PodConfigChanged, state: NodeState) -> None:
@@ -265,7 +265,6 @@ class SyncVerifier(RuleVerifier):
         before, pod.shown[body.container] = pod.shown.get(body.container), shown
         if before is None or before.container_id != shown.container_id or shown.runs:
             self.context.debts.pay((_SYNC, key, body.container))
-        self.context.debts.pay((_ORDER, key, body.container))
         self.context.debts.pay((_CHANGED, key, body.container))
         listed = self.context.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
         specs = [] if listed is None else _specs(self.context.pods.versions(listed))
@@ -338,35 +337,24 @@ class SyncVerifier(RuleVerifier):
 
     def _judge_first(self, sync: _Sync) -> None:
         """What has to come first in a sandbox comes before a later container is shown to start."""
-        record, body, pod, apart = sync.record, sync.body, sync.pod, self.context.times.apart
-        name, is_found = body.container or "", self.context.timeline.is_found(record.ts_ns)
+        record, body, pod, context = sync.record, sync.body, sync.pod, self.context
+        name, is_found = body.container or "", context.timeline.is_found(record.ts_ns)
         starts = isinstance(body, ContainerStarted)
         if name in sync.inits and name not in pod.ready:
             is_sidecar = sync.inits[name].restart_policy == ALWAYS
             after = (*sync.inits, *sync.own)[[*sync.inits].index(name) + 1 :]
             later = [each for n, each in pod.first.items() if n in after]
             first = min(later, key=lambda each: each.ts_ns, default=record)
-            is_late = apart(first.ts_ns, record.ts_ns) and not is_found
+            is_late = context.times.apart(first.ts_ns, record.ts_ns) and not is_found
             # Since when a sidecar ran whose end alone is told nobody knows.
             if is_late and pod.sandbox is not None and (starts or not is_sidecar):
-                self._contradict_first(sync, pod.sandbox, first)
+                lost = context.coverage.missing(pod.sandbox.ts_ns, first.ts_ns)
+                if lost is None and not context.instances.count(body.container_id):
+                    self._deny(sync, first, record, "starts" if starts else "ends")
             if is_late or is_sidecar or (isinstance(body, ContainerDied) and not body.exit_code):
                 pod.ready.add(name)
         if starts and (pod.is_whole or not is_found):
             pod.first.setdefault(name, record)
-
-    def _contradict_first(self, sync: _Sync, sandbox: Record, first: Record) -> None:
-        """Say so, where no line of an earlier instance can be lost."""
-        record, body, other = sync.record, sync.body, getattr(first.body, "container", "")
-        lost = self.context.coverage.missing(sandbox.ts_ns, first.ts_ns)
-        if lost is None and not self.context.instances.count(body.container_id):
-            name, does = (
-                f"init container {body.container}",
-                "starts" if isinstance(body, ContainerStarted) else "ends",
-            )
-            why = f"{name} comes before container {other} starts"
-            sides = (first.seq, f"container {other} had started"), (record.seq, f"{name} {does}")
-            self.context.contradict(record.ts_ns, subject_of(body), why, *sides, by_absence=True)
 
     def _judge_order(self, sync: _Sync) -> None:
         """No init container runs again beside the others, and none follows on a failed one."""
@@ -378,30 +366,29 @@ class SyncVerifier(RuleVerifier):
         if not ran or not sync.inits or not strict:
             return
         if (failed := self._failed_for_good(pod, sync.specs)) is not None:
-            one, other = (getattr(each.record.body, "container", "") for each in (ran[0], failed))
-            why = f"container {one} is not started after init container {other} failed for good"
-            started = ran[0].record.seq, f"container {one} started"
-            sides = started, (failed.record.seq, f"container {other} failed for good")
-            self.context.contradict(record.ts_ns, subject_of(body), why, *sides)
+            self._deny(sync, ran[0].record, failed.record, "failed for good")
             return
-        init, running = sync.inits.get(body.container or ""), next((e for e in ran if e.runs), None)
-        if running is None or not isinstance(body, ContainerStarted):
-            return
-        if init is None or init.restart_policy == ALWAYS:
-            return
-        name = getattr(running.record.body, "container", "")
-        ran_first = running.record.seq, f"container {name} had started"
-        near_ns = BATCH_NS if self.context.times.late(record.ts_ns) else _SOON_NS
-        debt = Debt(
-            since=record,
-            of_pod=True,
-            due_ns=record.ts_ns + near_ns,
-            shown_by=ContainerStarted,
-            subject=subject_of(body),
-            why=f"init container {body.container} runs only before container {name}",
-            disputed=(ran_first, (record.seq, f"init container {body.container} starts")),
+        init = sync.inits.get(body.container or "")
+        if isinstance(body, ContainerStarted) and init and init.restart_policy != ALWAYS:
+            near_ns = BATCH_NS if self.context.times.late(record.ts_ns) else _SOON_NS
+            until_ns, timeline = record.ts_ns + near_ns, self.context.timeline
+            history = timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+            lives = {run.container_id for run in (history.ran(until_ns) if history else ())}
+            beside = [each.record for each in ran if each.runs and each.container_id in lives]
+            lost = self.context.coverage.missing(record.ts_ns, until_ns)
+            if beside and lost is None and timeline.goes_on(record, until_ns):
+                self._deny(sync, beside[0], record, "starts")
+
+    def _deny(self, sync: _Sync, started: Record, init: Record, does: str) -> None:
+        """No container starts before an init container that it waits for has ended well."""
+        one, other = (getattr(each.body, "container", "") for each in (started, init))
+        why = f"container {one} waits for init container {other}"
+        sides = (
+            (started.seq, f"container {one} had started"),
+            (init.seq, f"container {other} {does}"),
         )
-        self.context.debts.owe((_ORDER, sync.key, name), debt)
+        at_ns, about = sync.record.ts_ns, subject_of(sync.body)
+        self.context.contradict(at_ns, about, why, *sides, by_absence=True)
 
     def _failed_for_good(self, pod: _SyncedPod, specs: list[Pod]) -> _Shown | None:
         """The init container after whose end no sync starts anything."""
