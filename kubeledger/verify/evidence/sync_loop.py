@@ -130,7 +130,10 @@ class LoopIterations:
 
     def __init__(self, times: Times) -> None:
         self._times = times
-        self._noted: dict[str, set[int]] = {"config": set(), "relists": set(), "preempted": set()}
+        self._noted: dict[str, set[int]] = {
+            name: set() for name in ("config", "relists", "preempted", "pleg")
+        }
+        self._pleg: list[int] = []
         self._config: list[int] = []
         self._relists: list[int] = []
         self._preempted: list[int] = []
@@ -150,6 +153,8 @@ class LoopIterations:
 
     def note(self, record: Record) -> None:
         body = record.body
+        if isinstance(body, ContainerDied | ContainerStarted):
+            self._noted["pleg"].add(record.ts_ns)
         if isinstance(body, PodConfigChanged):
             self._noted["config"].add(record.ts_ns)
             self._noted["relists"].add(record.ts_ns)
@@ -160,7 +165,7 @@ class LoopIterations:
 
     def forget(self, before_ns: int) -> None:
         """Nobody asks for earlier times; the last one before says that some was."""
-        for what in ("config", "relists"):
+        for what in ("config", "relists", "pleg"):
             times = self._noted[what]
             last_ns = max((ts_ns for ts_ns in times if ts_ns < before_ns), default=before_ns)
             self._noted[what] = {ts_ns for ts_ns in times if ts_ns >= last_ns}
@@ -170,6 +175,7 @@ class LoopIterations:
         self._unbroken_from = unbroken_from
         self._config = sorted(self._noted["config"])
         self._relists = sorted(self._noted["relists"])
+        self._pleg = sorted(self._noted["pleg"])
         self._preempted = sorted(self._noted["preempted"])
         self._waits, self._waits_on_ns = [], None
         for ts_ns in self._preempted:
@@ -202,6 +208,11 @@ class LoopIterations:
         first = bisect_left(self._preempted, ts_ns)
         waits = first < len(self._preempted) and self._preempted[first] <= latest_ns
         return next_ns if waits else latest_ns
+
+    def is_first(self, started_ns: int, ts_ns: int) -> bool:
+        """Whether the first relist since a time told it."""
+        index = bisect_left(self._pleg, started_ns)
+        return index == len(self._pleg) or not self._times.apart(self._pleg[index], ts_ns)
 
     def waits_on(self, ts_ns: int) -> bool:
         """Whether the loop waits at a time, and the log ends before it says what it missed."""

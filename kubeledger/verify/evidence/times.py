@@ -40,6 +40,10 @@ from kubeledger.verify.evidence.pods import ListedInstances
 RELIST_NS: Final = 3 * NS_PER_S
 """So much later a start or an end is told on a node that is not slow: at the next relist, and when
 the sync loop comes to it."""
+BATCH_NS: Final = 20 * NS_PER_S
+"""What one relist saw is told within this time, even on an overloaded node."""
+_BATCH_NS: Final = NS_PER_S * 9 // 10
+"""And within this one on any other."""
 ROUND_NS: Final = 5 * NS_PER_S
 """A snapshot is named after the second in which its reading began; it is over by this time."""
 UNSEEN_STEP_NS: Final = NS_PER_S
@@ -311,6 +315,16 @@ class Times:
     def kills(self, container_id: str | None, from_ns: int, to_ns: int) -> bool:
         """Whether the kubelet told after a time, and by another, that it kills a container."""
         return any(from_ns < ts_ns <= to_ns for ts_ns in self._kills.get(container_id or "", ()))
+
+    def apart(self, first_ns: int, ts_ns: int) -> bool:
+        """Whether of two times at which the sync loop told something another relist saw the latter.
+
+        Relists are a second apart, and what one saw of a pod is told at once, but where lines are
+        late. Stamps of whole seconds may be apart by a second less.
+        """
+        is_late = self.late(first_ns) or self.late(ts_ns)
+        is_coarse = not (first_ns % NS_PER_S or ts_ns % NS_PER_S)
+        return ts_ns - first_ns >= (BATCH_NS if is_late else _BATCH_NS + is_coarse * NS_PER_S)
 
     def told(self, ts_ns: int) -> When:
         """When that was which a relist saw, and the sync loop told at a time."""

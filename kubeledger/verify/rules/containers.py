@@ -96,11 +96,15 @@ def ran_until(context: VerifyContext, run: ContainerRun, by_ns: int) -> tuple[in
     told_by = timeline.process(at_ns)
     if told_by is None or at_ns < told_by.started_ns + _FOUND_NS:
         at_ns, seq = run.shown  # a process tells at its start what had ended before
-        begun_by = timeline.process(at_ns)
-        if begun_by is not None and at_ns < begun_by.started_ns + _FOUND_NS:
-            at_ns = begun_by.started_ns
+        told_by = timeline.process(at_ns)
     late_ns = max(times.late(by_ns), times.late(at_ns))  # at least, so that twice is not sure
-    is_later = at_ns and timeline.iterations.earliest(at_ns) - late_ns > by_ns
+    earliest_ns = timeline.iterations.earliest(at_ns)
+    if told_by is not None:  # whose relists saw it
+        is_found = at_ns < told_by.started_ns + _FOUND_NS
+        at_ns = earliest_ns = (
+            told_by.started_ns if is_found else max(earliest_ns, told_by.started_ns)
+        )
+    is_later = at_ns and earliest_ns - late_ns > by_ns
     if shown is not None and not is_later and shown.ran[0] >= by_ns + _SHOWN_NS + late_ns:
         return shown.ran
     return (at_ns, seq) if is_later else (0, 0)

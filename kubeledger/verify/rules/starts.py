@@ -73,7 +73,6 @@ class Starts(RuleVerifier):
         self._added: set[str] = set()
         self._over: dict[str, Record] = {}
         self._process: Process | None = None
-        self._relisted_ns: int | None = None
         self._causes = Causes(context)
         self._seen_ns = 0
         self._restarts: set[str | None] = set()
@@ -158,7 +157,7 @@ class Starts(RuleVerifier):
         """What runs was started by the process before; entries were in its memory."""
         self._seen_ns = record.ts_ns
         if not is_one(self.context.process, self._process):
-            self._process, self._relisted_ns = self.context.process, None
+            self._process = self.context.process
             self._added.clear()
             self._over.clear()
             for container in self._all():
@@ -276,10 +275,10 @@ class Starts(RuleVerifier):
 
     def _container_started(self, record: Record, body: ContainerStarted, key: str) -> None:
         """An instance runs; the same one again is nothing new."""
-        self._relisted_ns = self._relisted_ns or record.ts_ns
         self._judge_again(record, body)
         if body.container is None or body.sandbox:
             return
+        self._judge_late(record, body, key)
         container = self._get(key, body.container)
         self._judge_alone(record, body, container)
         instance = self._show(record, container, body.container_id)
@@ -288,6 +287,18 @@ class Starts(RuleVerifier):
             instance.is_reported = True
         if instance is container.at(0):
             container.was_inherited = False
+
+    def _judge_late(self, record: Record, body: ContainerStarted, key: str) -> None:
+        """Nothing starts in a pod that has ended, once a relist has told the end of its sandbox."""
+        pod = self.context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        ended, runs = self._over.get(key), () if pod is None else pod.runs
+        ends = [run.died_ns or record.ts_ns for run in runs if run.sandbox is not False]
+        if ended is None or not ends or not self.context.times.apart(max(ends), record.ts_ns):
+            return
+        if self.context.coverage.missing(ended.ts_ns, record.ts_ns) is None:
+            sides = (ended.seq, "the pod is terminated"), (record.seq, "a container of it starts")
+            why, about = "a container starts in a pod that has ended", subject_of(body)
+            self.context.contradict(record.ts_ns, about, why, *sides, by_absence=True)
 
     def _judge_again(self, record: Record, body: ContainerStarted) -> None:
         """No relist shows an instance, or a sandbox, to run after one that showed its end."""
@@ -348,7 +359,6 @@ class Starts(RuleVerifier):
         return are_told or not coverage.is_of_log
 
     def _container_died(self, record: Record, body: ContainerDied, key: str) -> None:
-        self._relisted_ns = self._relisted_ns or record.ts_ns
         if body.container is not None and not body.sandbox:
             container = self._get(key, body.container)
             newest, of = container.at(0), container.find(body.container_id)
@@ -468,8 +478,8 @@ class Starts(RuleVerifier):
             ended_ns = looked_at.ended_from_ns(self.context.times)
             back_off.early = back_off.too_early(record.ts_ns, ended_ns)
         raises: bool | None = True if in_sync is False or self._keeps_dead() else None
-        may_be_lost = container.was_inherited and not is_event
-        if in_sync is None or (may_be_lost and self._is_first_relist(record.ts_ns)):
+        is_found = not is_event and self.context.timeline.is_found(record.ts_ns)
+        if in_sync is None or (container.was_inherited and is_found):
             raises = None
         if before is None:
             raises = False
@@ -480,13 +490,6 @@ class Starts(RuleVerifier):
         if back_off.failed_start and isinstance(policy, BackOffPolicy):
             back_off.may_have_risen(policy, back_off.failures)
         back_off.start(policy, record.ts_ns, raises=raises)
-
-    def _is_first_relist(self, ts_ns: int) -> bool:
-        """Whether a start reported then may be one that the process before made.
-
-        The first relist of a process shows all that runs.
-        """
-        return self._relisted_ns is None or ts_ns - self._relisted_ns <= NS_PER_S
 
     def _in_sync(self, container: Container, back_off: BackOff) -> bool | None:
         """Whether the sync that killed the newest instance starts the next; None: not known."""

@@ -6,7 +6,8 @@ the pod makes it void. The same function forbids what no sync would have started
 an init container that has to come first is still to run, or after one that failed for good.
 
 Starts and ends of one pod come out of the PLEG in the order of its relists, late as they may be:
-who is shown to start ran when the others of that relist did.
+who is shown to start ran when the others of that relist did, and a sync that starts a container
+follows on a relist that had told of those before it.
 """
 
 from __future__ import annotations
@@ -50,18 +51,17 @@ from kubeledger.verify.context import See, VerifyContext
 from kubeledger.verify.debts import Debt
 from kubeledger.verify.evidence.container_specs import image_of, versions_of
 from kubeledger.verify.evidence.pods import ListedPod
+from kubeledger.verify.evidence.times import BATCH_NS
 from kubeledger.verify.rules.back_off import policy_of
 from kubeledger.verify.rules.containers import key_for, subject_of
 
-_SYNC, _ORDER, _CHANGED = "sync", "order", "changed"
+_SYNC, _CHANGED = "sync", "changed"
 _KILLED_NS: Final = 180 * NS_PER_S
 """A sync comes at once with a change, and kills before it does anything else."""
 _TERM_NS: Final = 600 * NS_PER_S
 """So long after its back-off a start is not delayed without a line that says why."""
-_RELIST_NS: Final = NS_PER_S
 _SOON_NS: Final = 6 * NS_PER_S
-_BATCH_NS: Final = 20 * NS_PER_S
-"""The lines of one relist stand so near to each other; the latter even on an overloaded node."""
+"""The lines of one relist stand so near to each other."""
 _FOUND_NS: Final = 60 * NS_PER_S
 """So long after its start a kubelet is handed what was there before."""
 _STAMPS_NS: Final = NS_PER_S
@@ -83,10 +83,16 @@ class _SyncedPod(msgspec.Struct):
     Attributes:
         is_whole: all that ever started in the sandbox is in ``shown``.
         shown: container -> its newest instance.
+        sandbox: its start, whatever process saw it; None where something may have run in it before.
+        first: container -> the record of its first start.
+        ready: init containers that others may follow: they ended well, or are sidecars that ran.
     """
 
     is_whole: bool
     shown: dict[str, _Shown] = {}
+    sandbox: Record | None = None
+    first: dict[str, Record] = {}
+    ready: set[str] = set()
 
 
 class _Sync(msgspec.Struct):
@@ -98,6 +104,14 @@ class _Sync(msgspec.Struct):
     pod: _SyncedPod
     listed: ListedPod
     specs: list[Pod]
+
+    @property
+    def inits(self) -> dict[str, Container]:
+        return {c.name: c for spec in self.specs for c in spec.spec.init_containers or ()}
+
+    @property
+    def own(self) -> list[str]:
+        return [c.name for spec in self.specs for c in spec.spec.containers or ()]
 
 
 class SyncVerifier(RuleVerifier):
@@ -124,7 +138,7 @@ class SyncVerifier(RuleVerifier):
             ContainerDied: self._died,
             ContainerKilled: self._killed,
             ContainerStarted: self._started,
-            KubeletStarted: lambda record, body, state: self._pods.clear(),
+            KubeletStarted: self._kubelet_started,
             PodListed: self._listed,
             NodeTroubled: lambda record, body, state: self.context.debts.defer(
                 _SYNC, due_ns=self._due_ns(record.ts_ns)
@@ -134,9 +148,14 @@ class SyncVerifier(RuleVerifier):
 
     # -- pods --------------------------------------------------------------------------------
 
+    def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
+        """Its relists tell what became of what ran in the same sandboxes."""
+        pods = self._pods.items()
+        self._pods = {key: replace(pod, is_whole=False, shown={}) for key, pod in pods}
+
     def _forget(self, key: str) -> None:
         self._pods.pop(key, None)
-        for whole in (_SYNC, _ORDER, _CHANGED):
+        for whole in (_SYNC, _CHANGED):
             self.context.debts.void(whole, key)
 
     def _config_changed(self, record: Record, body: PodConfigChanged, state: NodeState) -> None:
@@ -195,26 +214,39 @@ class SyncVerifier(RuleVerifier):
     # -- containers --------------------------------------------------------------------------
 
     def _started(self, record: Record, body: ContainerStarted, state: NodeState) -> None:
-        key = key_for(state, body)
-        if body.sandbox or (body.sandbox is None and body.container is None):
-            before = self._pods.get(key, _SyncedPod(is_whole=False)).shown
-            self._forget(key)
-            # One relist shows a sandbox and what runs in it in any order.
-            own = {n: e for n, e in before.items() if e.record.ts_ns > record.ts_ns - _RELIST_NS}
-            self._pods[key] = _SyncedPod(self._is_new(record, body), own)
-        elif body.container is not None:
+        key, apart = key_for(state, body), self.context.times.apart
+        if body.container is not None and not body.sandbox:
             self._show(record, body, key, _Shown(record, body.container_id))
+        elif body.sandbox is not False:
+            before = self._pods.get(key, _SyncedPod(is_whole=False))
+            if body.container_id == getattr(
+                before.sandbox and before.sandbox.body, "container_id", ""
+            ):
+                return
+            self._forget(key)
+            is_whole = self._is_new(record, body)
+            # One relist shows a sandbox and what runs in it in any order.
+            own = {n: e for n, e in before.shown.items() if not apart(e.record.ts_ns, record.ts_ns)}
+            first = {n: each.record for n, each in own.items() if each.runs}
+            sandbox, ready = record if is_whole else None, before.ready & own.keys()
+            self._pods[key] = _SyncedPod(is_whole, own, sandbox, first, ready)
 
     def _is_new(self, record: Record, body: ContainerStarted) -> bool:
-        """Whether the pod is not older than the kubelet, which so has started all of it."""
-        who, process = (body.pod_uid, body.namespace, body.pod), self.context.process
-        interval = self.context.timeline.interval(record.ts_ns, *who)
+        """Whether all that a sandbox holds is told: the process made it, or found it as it was.
+
+        What the first relist tells is lost where the pod is handed to the process only then.
+        """
+        timeline, process = self.context.timeline, self.context.process
+        interval = timeline.interval(record.ts_ns, body.pod_uid, body.namespace, body.pod)
         if process is None or interval is None or interval.added_ns is None:
             return False
-        made_ns = self.context.timeline.pods[interval.key].created_ns
-        if made_ns is None:
-            return interval.added_ns > process.started_ns + _FOUND_NS
-        return made_ns >= process.started_ns - _STAMPS_NS
+        made_ns = timeline.pods[interval.key].created_ns or 0
+        is_told = self.context.times.apart(interval.added_ns, record.ts_ns)
+        return (
+            is_told
+            or not timeline.is_found(record.ts_ns)
+            or made_ns >= process.started_ns - _STAMPS_NS
+        )
 
     def _died(self, record: Record, body: ContainerDied, state: NodeState) -> None:
         key = key_for(state, body)
@@ -233,7 +265,6 @@ class SyncVerifier(RuleVerifier):
         before, pod.shown[body.container] = pod.shown.get(body.container), shown
         if before is None or before.container_id != shown.container_id or shown.runs:
             self.context.debts.pay((_SYNC, key, body.container))
-        self.context.debts.pay((_ORDER, key, body.container))
         self.context.debts.pay((_CHANGED, key, body.container))
         listed = self.context.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
         specs = [] if listed is None else _specs(self.context.pods.versions(listed))
@@ -245,10 +276,11 @@ class SyncVerifier(RuleVerifier):
             self._images.pop(shown.container_id, None)
         if self.context.profile is None or not specs or listed is None:
             return
+        sync = _Sync(record, body, key, pod, listed, specs)
+        self._judge_first(sync)
+        self._judge_order(sync)
         if not self.context.timeline.goes_on(record, record.ts_ns):
             return
-        sync = _Sync(record, body, key, pod, listed, specs)
-        self._judge_order(sync, is_first=before is None)
         if any(each.spec.active_deadline_seconds is not None for each in specs):
             return
         starts = [self._starts(spec, pod) for spec in specs]
@@ -303,51 +335,60 @@ class SyncVerifier(RuleVerifier):
 
     # -- order -------------------------------------------------------------------------------
 
-    def _judge_order(self, sync: _Sync, *, is_first: bool) -> None:
-        """Init containers come first, and one that fails for good lets nothing follow.
+    def _judge_first(self, sync: _Sync) -> None:
+        """What has to come first in a sandbox comes before a later container is shown to start."""
+        record, body, pod, context = sync.record, sync.body, sync.pod, self.context
+        name, is_found = body.container or "", context.timeline.is_found(record.ts_ns)
+        starts = isinstance(body, ContainerStarted)
+        if name in sync.inits and name not in pod.ready:
+            is_sidecar = sync.inits[name].restart_policy == ALWAYS
+            after = (*sync.inits, *sync.own)[[*sync.inits].index(name) + 1 :]
+            later = [each for n, each in pod.first.items() if n in after]
+            first = min(later, key=lambda each: each.ts_ns, default=record)
+            is_late = context.times.apart(first.ts_ns, record.ts_ns) and not is_found
+            # Since when a sidecar ran whose end alone is told nobody knows.
+            if is_late and pod.sandbox is not None and (starts or not is_sidecar):
+                lost = context.coverage.missing(pod.sandbox.ts_ns, first.ts_ns)
+                if lost is None and not context.instances.count(body.container_id):
+                    self._deny(sync, first, record, "starts" if starts else "ends")
+            if is_late or is_sidecar or (isinstance(body, ContainerDied) and not body.exit_code):
+                pod.ready.add(name)
+        if starts and (pod.is_whole or not is_found):
+            pod.first.setdefault(name, record)
 
-        A sidecar may start again while the others run, but not (``is_first``) for the first time.
-        What came after one in their order shows that this had ended well.
-        """
+    def _judge_order(self, sync: _Sync) -> None:
+        """No init container runs again beside the others, and none follows on a failed one."""
         record, body, pod, profile = sync.record, sync.body, sync.pod, self.context.profile
         assert profile is not None
-        own = {c.name for spec in sync.specs for c in spec.spec.containers or ()}
-        inits = {c.name: c for spec in sync.specs for c in spec.spec.init_containers or ()}
-        ran = [each for name, each in pod.shown.items() if name in own]
-        names, init = list(inits), inits.get(body.container or "")
-        at = len(names) if init is None else names.index(init.name)
-        later = [pod.shown[n] for n in names[at + 1 :] if n in pod.shown and not ran and is_first]
+        ran = [each for name, each in pod.shown.items() if name in sync.own]
         # Old kubelets run an init container again whose remains were removed.
         strict = pod.is_whole or profile.kuberuntime.running_app_initialized
-        if not (ran or later) or not inits or not strict:
+        if not ran or not sync.inits or not strict:
             return
-        if ran and (failed := self._failed_for_good(pod, sync.specs)) is not None:
-            one, other = (getattr(each.record.body, "container", "") for each in (ran[0], failed))
-            why = f"container {one} is not started after init container {other} failed for good"
-            started = ran[0].record.seq, f"container {one} started"
-            sides = started, (failed.record.seq, f"container {other} failed for good")
-            self.context.contradict(record.ts_ns, subject_of(body), why, *sides)
+        if (failed := self._failed_for_good(pod, sync.specs)) is not None:
+            self._deny(sync, ran[0].record, failed.record, "failed for good")
             return
-        running = next((each for each in (*ran, *later) if each.runs or not ran), None)
-        if init is None or running is None or not isinstance(body, ContainerStarted):
-            return
-        is_new = is_first and pod.is_whole
-        told_ns = self.context.times.told(record.ts_ns).from_ns
-        if init.restart_policy == ALWAYS and not (is_new and running.record.ts_ns < told_ns):
-            return
-        name = getattr(running.record.body, "container", "")
-        ran_first = running.record.seq, f"container {name} had started"
-        near_ns = _BATCH_NS if self.context.times.late(record.ts_ns) else _SOON_NS
-        debt = Debt(
-            since=record,
-            of_pod=True,
-            due_ns=record.ts_ns + near_ns,
-            shown_by=ContainerStarted,
-            subject=subject_of(body),
-            why=f"init container {body.container} runs only before container {name}",
-            disputed=(ran_first, (record.seq, f"init container {body.container} starts")),
+        init = sync.inits.get(body.container or "")
+        if isinstance(body, ContainerStarted) and init and init.restart_policy != ALWAYS:
+            near_ns = BATCH_NS if self.context.times.late(record.ts_ns) else _SOON_NS
+            until_ns, timeline = record.ts_ns + near_ns, self.context.timeline
+            history = timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+            lives = {run.container_id for run in (history.ran(until_ns) if history else ())}
+            beside = [each.record for each in ran if each.runs and each.container_id in lives]
+            lost = self.context.coverage.missing(record.ts_ns, until_ns)
+            if beside and lost is None and timeline.goes_on(record, until_ns):
+                self._deny(sync, beside[0], record, "starts")
+
+    def _deny(self, sync: _Sync, started: Record, init: Record, does: str) -> None:
+        """No container starts before an init container that it waits for has ended well."""
+        one, other = (getattr(each.body, "container", "") for each in (started, init))
+        why = f"container {one} waits for init container {other}"
+        sides = (
+            (started.seq, f"container {one} had started"),
+            (init.seq, f"container {other} {does}"),
         )
-        self.context.debts.owe((_ORDER, sync.key, name), debt)
+        at_ns, about = sync.record.ts_ns, subject_of(sync.body)
+        self.context.contradict(at_ns, about, why, *sides, by_absence=True)
 
     def _failed_for_good(self, pod: _SyncedPod, specs: list[Pod]) -> _Shown | None:
         """The init container after whose end no sync starts anything."""
