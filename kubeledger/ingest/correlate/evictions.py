@@ -26,7 +26,7 @@ from kubeledger.ingest.correlate.open_evictions import (
     Reclaim,
     is_eviction,
     message_ended_by,
-    message_in_statuses,
+    messages_in_statuses,
 )
 from kubeledger.ingest.correlate.registers import Pod, Registers
 from kubeledger.ingest.correlate.rejections import is_refusal
@@ -110,9 +110,9 @@ class EvictionsAssembler(PodAssembler):
 
     @reads("Eviction manager: must evict pod(s) to reclaim")
     def _must(self, entry: Entry) -> None:
-        if self._reclaim is None:
+        if self._reclaim is None or self._reclaim.ranked:
             self._attempt(entry)
-        elif self._reclaim.body.resource in (None, entry.text("resourceName")):
+        else:
             self._reclaim.join(entry.evidence)
 
     @reads(*_OUTCOMES)
@@ -175,11 +175,15 @@ class EvictionsAssembler(PodAssembler):
     def _done(self, entry: Entry, pod: Pod) -> None:
         done = entry.message.endswith("successfully")
         ended = self._open.ended(pod, entry.ts_ns, done=done)
-        message = message_in_statuses(self.context.status_of(pod.uid))
+        messages = messages_in_statuses(self.context.status_of(pod.uid))
+        message = self._open.shown_of(pod, ended, messages)
+        if ended and message and not done and not ended.body.message:
+            ended.unsaid = None if ended.is_shown_by(message) else ended.body
         self._record(pod, entry, of=ended, evicted=done, message=message)
         ended = ended or self._open.of(pod)
         if ended is not None:
-            ended.settle()
+            if ended.unsaid is None:
+                ended.settle()  # else the pod may be evicted once more
             self._open.close(pod, ended)
 
     @about_pod("Evicting pod")

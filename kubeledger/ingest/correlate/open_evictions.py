@@ -11,7 +11,7 @@ from kubeledger.ingest.correlate.assembler import reads
 from kubeledger.ingest.correlate.entry import Entry
 from kubeledger.ingest.correlate.holdback import Holdback, Waiting
 from kubeledger.ingest.correlate.registers import Pod
-from kubeledger.ingest.messages.evictions import Driver, EvictionRounds, amount_of
+from kubeledger.ingest.messages.evictions import Driver, EvictionRounds, amount_of, amounts_in
 from kubeledger.ingest.messages.podref import PodRef
 from kubeledger.ingest.sources.items import Fact
 from kubeledger.model.bodies.eviction import NodeCondition, NodeConditionsChanged, ReclaimAttempted
@@ -50,16 +50,14 @@ def exceeded_limit(message: str) -> tuple[str, int | None] | None:
     return None
 
 
-def message_in_statuses(statuses: Sequence[dict[str, Any]]) -> str | None:
-    """The message that pod lists show for an eviction, where the log holds none."""
+def messages_in_statuses(statuses: Sequence[dict[str, Any]]) -> list[str]:
+    """The messages that pod lists show for a pod's evictions, each once."""
+    reported: list[Any] = []
     for status in statuses:
-        reported = [status] if status.get("reason") == "Evicted" else []
+        reported += [status] if status.get("reason") == "Evicted" else []
         reported += [each for each in status.get("conditions") or () if _is_disruption(each)]
-        for each in reported:
-            message = each.get("message")
-            if isinstance(message, str) and is_eviction(message):
-                return message
-    return None
+    messages = (each.get("message") for each in reported)
+    return list(dict.fromkeys(m for m in messages if isinstance(m, str) and is_eviction(m)))
 
 
 def is_eviction(message: str) -> bool:
@@ -168,6 +166,7 @@ class OpenEviction(Waiting[PodEvicted]):
     Attributes:
         lineless: only the API's event shows it so far.
         worded: a line of the log held the message.
+        unsaid: the body without the message, where that may be another eviction's.
     """
 
     def __init__(self, fact: Fact, reclaim: Reclaim | None) -> None:
@@ -175,6 +174,7 @@ class OpenEviction(Waiting[PodEvicted]):
         self.reclaim = reclaim
         self.tentative = True
         self.lineless = self.worded = False
+        self.unsaid: PodEvicted | None = None
 
     @property
     def patience_ns(self) -> int:
@@ -182,6 +182,18 @@ class OpenEviction(Waiting[PodEvicted]):
         body = self.body
         grace_s = body.grace_period_s if body.threshold_kind == "soft" else 0
         return max(10 * NS_PER_S, (grace_s or 0) * NS_PER_S * 3 // 2)
+
+    def is_shown_by(self, message: str) -> bool | None:
+        """Whether a message has the amounts that this eviction is known to rest on."""
+        pairs = zip(amounts_in(message), (self.body.threshold, self.body.observed), strict=True)
+        known = [one == other for one, other in pairs if None not in (one, other)]
+        return all(known) if known else None
+
+    def unsay(self) -> None:
+        """Another eviction of the pod may be the one whose message its statuses show."""
+        if self.unsaid is not None and self.is_open:
+            self.fact.body = msgspec.structs.replace(self.unsaid, evicted=self.body.evicted)
+            self.unsaid = None
 
     def explain(self, message: str, rounds: EvictionRounds) -> None:
         """Note the message, and what it shows of the threshold."""
@@ -205,7 +217,7 @@ class OpenEviction(Waiting[PodEvicted]):
             "observed": body.observed if driver.observed is None else driver.observed,
         }
         self.learn(message=message, **fields)
-        if self.reclaim is not None:
+        if self.reclaim is not None and self.unsaid is None:
             # What its own lines show of it counts for the reclaim.
             known = self.reclaim.body
             self.reclaim.learn(**{n: v for n, v in fields.items() if getattr(known, n) is None})
@@ -231,6 +243,7 @@ class OpenEvictions:
         self._queue = queue
         self._rounds = rounds
         self._open: dict[Pod, list[OpenEviction]] = {}
+        self._every: dict[Pod, list[OpenEviction]] = {}
 
     def of(self, pod: Pod) -> OpenEviction | None:
         """The newest open eviction of a pod."""
@@ -259,18 +272,47 @@ class OpenEvictions:
         fact = Fact(ts_ns, _chosen(pod, reclaim), evidence, cause)
         eviction = self._queue.put(OpenEviction(fact, reclaim))
         self._open[pod] = [eviction, *self._open.get(pod, ())]
+        for earlier in self._every.get(pod, ()):
+            earlier.unsay()
+        self._every.setdefault(pod, []).append(eviction)
         pod.evicted = fact
         return eviction
+
+    def shown_of(self, pod: Pod, eviction: OpenEviction | None, messages: list[str]) -> str | None:
+        """Which message of a pod's statuses is this eviction's; None where that is not known.
+
+        A status has that of the eviction which came last before the pod's worker began to stop
+        it, most often the first: of several only the amounts of their rounds tell which.
+        Source: v1.30.1 pkg/kubelet/pod_workers.go acknowledgeTerminating
+        """
+        # One that only a ranking showed, and that left so, was none.
+        every = [e for e in self._every.get(pod, ()) if e.is_open or not e.tentative]
+        others = [each for each in every if each is not eviction]
+        left = [each for each in messages if each not in {o.body.message for o in others}]
+        if eviction is None:
+            return next(iter(left), None)
+        if fitting := [each for each in left if eviction.is_shown_by(each)]:
+            return fitting[0]
+        left = [each for each in left if eviction.is_shown_by(each) is None]
+        is_only = len(left) == 1 and all(each.body.message for each in others)
+        return left[0] if is_only else None
 
     def choose(
         self, pod: Pod, ts_ns: int, evidence: tuple[Evidence, ...], reclaim: Reclaim
     ) -> None:
         """It is a pod's turn; an event about it may say that it was evicted, and for what."""
-        reported = self.take_back(pod, ts_ns)
+        events = [each for each in self._open.get(pod, ()) if each.lineless]
+        near = [each for each in events if abs(each.fact.ts_ns - ts_ns) <= _EVENT_NS]
         eviction = self.open(pod, ts_ns, evidence, reclaim)
-        if reported is not None:
-            eviction.tentative = False
-            eviction.explain(reported, self._rounds)
+        if near:
+            # The event that a line shows now, which is the fact's first; of those of one second
+            # the one with the round's amounts, else the first.
+            apart = {each: abs(each.fact.ts_ns - ts_ns) for each in reversed(near)}
+            shown = {each: eviction.is_shown_by(each.body.message or "") for each in near}
+            event = min(apart, key=lambda each: (not shown[each], apart[each]))
+            self.withdraw(pod, event)
+            pod.evicted, eviction.tentative = eviction.fact, False
+            eviction.explain(event.body.message or "", self._rounds)
 
     def show(self, pod: Pod, ts_ns: int, evidence: Evidence, message: str) -> OpenEviction:
         """The API server shows an eviction, but not whether the manager gave up waiting before."""
@@ -293,6 +335,7 @@ class OpenEvictions:
 
     def withdraw(self, pod: Pod, eviction: OpenEviction) -> None:
         self.close(pod, eviction)
+        self._every[pod].remove(eviction)
         eviction.drop()
         pod.evicted = None
 
@@ -304,25 +347,22 @@ class OpenEvictions:
                 if not earlier and eviction.tentative:
                     pod.evicted = None
 
-    def take_back(self, pod: Pod, ts_ns: int) -> str | None:
-        """The message of the event that a line shows now, which is the fact's first."""
-        events = [each for each in self._open.get(pod, ()) if each.lineless]
-        event = min(events, key=lambda each: abs(each.fact.ts_ns - ts_ns), default=None)
-        if event is None or abs(event.fact.ts_ns - ts_ns) > _EVENT_NS:
-            return None
-        self.withdraw(pod, event)
-        return event.body.message
-
     def meant_by(self, pod: Pod, entry: Entry, message: str | None) -> OpenEviction | None:
         """Which of a pod's open evictions a line is about; it dates one that had no line yet."""
-        newest = self.of(pod)
-        if newest is None or not newest.lineless:
-            return newest
-        apart = {each: abs(each.fact.ts_ns - entry.ts_ns) for each in self._open[pod]}
-        near = [each for each, ns in apart.items() if each.lineless and ns <= _EVENT_NS]
-        if not near:
-            return newest
-        # The API server cuts a long message short, and up to 1.35 the event mangles one.
-        meant = min(near, key=lambda each: (message not in (None, each.body.message), apart[each]))
-        meant.fact.ts_ns, meant.lineless = min(meant.fact.ts_ns, entry.ts_ns), False
+        every = self._open.get(pod)
+        if every is None:
+            return None
+        apart = {each: abs(each.fact.ts_ns - entry.ts_ns) for each in every}
+        near = [each for each in every if each.lineless and apart[each] <= _EVENT_NS]
+        shown, newest = {each: each.is_shown_by(message or "") for each in every}, every[0]
+        fitting = [each for each in every if shown[each]]
+        meant = next(iter(fitting), newest)
+        if near and newest.lineless and not fitting:
+            # The API server cuts a long message short, and up to 1.35 the event mangles one.
+            meant = min(near, key=lambda e: (message not in (None, e.body.message), apart[e]))
+        elif newest.worded and shown[meant] is False and apart[newest] > _EVENT_NS:
+            pod.evicted = None  # the line is of another one, whose first lines are lost
+            return None
+        if meant in near:
+            meant.fact.ts_ns, meant.lineless = min(meant.fact.ts_ns, entry.ts_ns), False
         return meant

@@ -100,7 +100,7 @@ class EvictionRounds:
         Args:
             message: of an evicted pod; from 1.26 on it has the quantity and the available amount.
         """
-        threshold, observed = _amounts_in(message or "")
+        threshold, observed = amounts_in(message or "")
         self._see_grace_periods()
         found = {
             met: available
@@ -162,7 +162,7 @@ def amount_of(text: str) -> int | None:
         return None
 
 
-def _amounts_in(message: str) -> tuple[int | None, int | None]:
+def amounts_in(message: str) -> tuple[int | None, int | None]:
     """Threshold and available amount of an eviction's message."""
     _, head, rest = message.partition(" Threshold quantity: ")
     quantity, middle, rest = rest.partition(", available: ")

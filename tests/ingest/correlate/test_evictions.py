@@ -50,6 +50,7 @@ WORDS = {
     "BOTH": _round(0, "900Mi", "1Gi 2Gi"),
     "PRESSED": f"{_round(-10, '950Mi', '1Gi', _MEMORY)} | {_round(0, '900Mi', '1Gi 2Gi', _MEMORY)}",
     "AGAIN": _round(1, "900Mi", "1Gi 2Gi"),
+    "SOFTLY": _round(0, "1000Mi", "2Gi"),
     "ONE": _round(0, "900Mi", "1Gi"),
     "LOST": " | ".join(
         _round(second, available, "1Gi").partition(" | ")[2]
@@ -172,6 +173,51 @@ a wait that is given up: the hard one's after 10 s, the soft one's, with 12 s of
     11.5 stays | 12 gone
     = PodEvicted threshold_kind=soft evicted=True
     = PodEvicted threshold_kind=hard evicted=False
+of two evictions that wait for one end a status shows one: whose it is the rounds' amounts tell
+    ~ status {_ENDED}
+    BEGUN
+    WAITS
+    SOFTLY
+    .3 reclaim memory | .4 Ranked | .6 given 12
+    AGAIN
+    1.4 reclaim memory | 1.4 Ranked
+    3 gone | 3 gone
+    = PodEvicted @0.4 threshold_kind=soft evicted=True message=None observed={1000 << 20}
+    = PodEvicted @1.4 observed={900 << 20} evicted=True message={HARD}
+without the rounds it is not known whose it is, and neither has it
+    ~ status {_ENDED}
+    .4 Ranked | 1.4 Ranked
+    3 gone | 3 gone
+    = PodEvicted @0.4 evicted=True message=None
+    = PodEvicted @1.4 evicted=True message=None
+nor where the pod outlived the first wait, and was evicted once more
+    ~ status {_ENDED}
+    .4 Ranked | 10.4 stays | 12 Ranked | 13 gone
+    = PodEvicted @0.4 evicted=False message=None threshold=None
+    = PodEvicted @12 evicted=True message=None
+one that is evicted once is the one whose message a status shows
+    ~ status {_ENDED}
+    .4 Ranked | 10.4 stays
+    = PodEvicted @0.4 evicted=False message={HARD} threshold={1 << 30}
+a status does not show again what a line tells of another eviction
+    ~ status {_ENDED}
+    .4 Ranked | .5 evicting {HARD} | 10.4 stays | 12 Ranked | 13 gone
+    = PodEvicted @0.4 evicted=False message={HARD}
+    = PodEvicted @12 evicted=True message=None
+an event that comes late is of the eviction that it names, not of the next
+    BEGUN
+    WAITS
+    SOFTLY
+    .3 reclaim memory | .4 Ranked | .5 evicting {SOFT}
+    AGAIN
+    1.4 reclaim memory | 1.4 Ranked | 1.45 warn a Evicted {SOFT} | 1.5 evicting {HARD}
+    3 gone | 3 gone
+    = PodEvicted @0.4 message={SOFT}
+    = PodEvicted @1.4 message={HARD}
+a line of another eviction than the one that waits opens it, though its ranking is lost
+    .4 Ranked | .5 evicting {SOFT} | 8.5 evicting {HARD} | 12 gone | 12 gone
+    = PodEvicted @0.4 message={SOFT} rank=1 evicted=True
+    = PodEvicted @8.5 message={HARD} rank=None evicted=True
 
 an eviction that only the API shows: its event dates it exactly; its end tells of no wait
     ~ status {_ENDED}
