@@ -14,7 +14,7 @@ from kubeledger.model.bodies.images import (
 )
 from kubeledger.model.bodies.ledger import GapObserved, ImportCompleted
 from kubeledger.model.bodies.lifecycle import PodListed
-from kubeledger.model.record import Body
+from kubeledger.model.record import Body, Evidence
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify import Finding, Variant
 from kubeledger.verify.rules.pulls import PullVerifier
@@ -132,6 +132,19 @@ def test_a_hole_in_the_log_convicts_nobody() -> None:
         steps = (*AGAIN, (26, decided("back_off")), (30, hole), (second, decided(decision)))
         assert said(*steps, LOG)[-1] == lost
         assert said(*(step for step in steps if step[1] is not hole), LOG)[-1] == NO
+
+
+def test_what_an_event_shows_behind_the_log_may_be_of_another_process() -> None:
+    """The log ends, and a list of events, of later, goes on."""
+    records = scene((0, kubelet_of("1.36.2")), (0, settings(LIMITS)), (0.5, pod()), *AGAIN,
+                    (31, decided("pull")), LOG)  # fmt: skip
+    for evidence, verdict in (((), NO), ((Evidence(file="events.json"),), "unverifiable")):
+        told = [
+            msgspec.structs.replace(each, evidence=evidence) if each.body == AGAIN[0][1] else each
+            for each in records
+        ]
+        found = [each for each in outcomes(told) if isinstance(each, Finding)]
+        assert found[-1].verdict == verdict
 
 
 @pytest.mark.parametrize(

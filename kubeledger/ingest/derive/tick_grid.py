@@ -5,11 +5,15 @@ says so at verbosity 4. A ticker keeps its grid. Where a handler takes long, one
 in the ticker's channel and is served when the loop is free again, off the grid; the others
 are dropped. So a step of two or three periods from tick to tick, both on the grid, is no
 slow handler: it is a line that was lost. (Longer steps alone show nothing: a call that the
-container runtime does not answer ends after whole minutes.) Since 1.22 the end of each
+container runtime does not answer ends after whole minutes. On the grid, off the minute and
+again and again, they are what a rate limit leaves.) Since 1.22 the end of each
 clean-up is logged, too: of begin and end none comes without the other.
 
 The eviction manager logs the begin of a round and, if it evicts nothing, its end, at
 verbosity 3, and sleeps ten seconds then: it is never twenty to the begin of the next round.
+
+Where such a line never comes at its period, in a process of minutes, a store kept one of all lines
+that say the same, or few of them: no two are left between which one would be missing.
 """
 
 from __future__ import annotations
@@ -30,6 +34,11 @@ _TICK_SLACK_NS = 20_000_000
 _ROUND_SLACK_NS = 150_000_000
 _SURE_STEPS = 3
 """Periods up to which a step on the grid is a lost line, whatever else the log holds."""
+_MINUTE_STEPS = 30
+_LONG_STEPS = 3
+"""So many longer steps, none of whole minutes, are not on the grid by chance."""
+_NEVER_NS = 60 * NS_PER_S
+"""In so long a time a periodic line comes at its period."""
 
 _HOLE_NS = 25 * NS_PER_S
 """A shorter time without lines is no hole to those who miss rounds of the eviction manager."""
@@ -50,6 +59,9 @@ class Missing(msgspec.Struct):
         expected: ticks that were due; ``certain``, ``probable`` and ``cut``: missing ones, by a
             pair that is torn, by a step on the grid, and in times without any line.
         slow: steps that a slow handler explains; ``holes`` times without any line.
+        steady: steps of one period, in which nothing is missing.
+        long: (n,) lines between which ticks are missing where there are enough such pairs, and
+            how many.
         from_ts_ns, to_ts_ns: around the missing ones; 0 without any.
         evidence: lines around the first of them.
     """
@@ -60,6 +72,8 @@ class Missing(msgspec.Struct):
     cut: int = 0
     slow: int = 0
     holes: int = 0
+    steady: int = 0
+    long: list[tuple[LogLine, LogLine, int]] = []
     from_ts_ns: int = 0
     to_ts_ns: int = 0
     evidence: list[Evidence] = []
@@ -77,11 +91,19 @@ class Missing(msgspec.Struct):
 
     def between(self, before: LogLine, after: LogLine) -> None:
         """Something is missing between two lines."""
-        if not self.to_ts_ns:
-            self.from_ts_ns = before.ts_ns
-        self.to_ts_ns = after.ts_ns
+        self.from_ts_ns = min(self.from_ts_ns or before.ts_ns, before.ts_ns)
+        self.to_ts_ns = max(self.to_ts_ns, after.ts_ns)
         if len(self.evidence) < _EVIDENCE_MAX:
             self.evidence += [before.evidence, after.evidence]
+
+    def close(self) -> Missing:
+        """No more come: whether long steps are too many for slow handlers."""
+        if len(self.long) >= _LONG_STEPS and len(self.long) * _SLOW_SHARE > self.slow:
+            for before, after, ticks in self.long:
+                self.expected += ticks
+                self.probable += ticks
+                self.between(before, after)
+        return self
 
 
 class _Density:
@@ -153,6 +175,7 @@ class HousekeepingTicks:
         is_quiet = self._density.are_few(lines, 2)
         begins.expected += 1
         if periods <= 1:
+            begins.steady += 1
             self._density.add(lines)
         elif self._took_long or abs(step_ns - periods * _TICK_NS) > _TICK_SLACK_NS:
             begins.slow += 1
@@ -164,6 +187,8 @@ class HousekeepingTicks:
             else:
                 begins.cut += periods - 1
             begins.between(last, line)
+        elif 1 < periods % _MINUTE_STEPS < _MINUTE_STEPS - 1:
+            begins.long.append((last, line, periods - 1))
 
 
 class EvictionTicks:
@@ -201,6 +226,7 @@ class EvictionTicks:
         periods = round(step_ns / _ROUND_NS)
         self.rounds.expected += 1
         if periods <= 1:
+            self.rounds.steady += 1
             self._density.add(lines)
         elif step_ns - periods * _ROUND_NS > periods * _ROUND_SLACK_NS:
             self.rounds.slow += 1
@@ -226,15 +252,17 @@ class LostLinesAssembler(Assembler):
     def __init__(self, registers: Registers) -> None:
         super().__init__(registers)
         self._pid: int | None = None
+        self._is_steady = False
         self._begin_process()
 
     def end(self, ts_ns: int) -> None:
         """The last process."""
-        self._report(ts_ns)
+        self._report(min(ts_ns, self.context.logged_until_ns or ts_ns))
 
     def _begin_process(self) -> None:
         self._cuts: list[CutLine] = []
         self._lines_cut = 0
+        self._first: LogLine | None = None
         self._housekeeping = HousekeepingTicks()
         self._eviction = EvictionTicks()
 
@@ -275,14 +303,23 @@ class LostLinesAssembler(Assembler):
     def _housekeeping_of(self, entry: Entry) -> HousekeepingTicks:
         if entry.line.pid != self._pid:
             self._start(entry.line)
+        self._first = self._first or entry.line
         return self._housekeeping
 
     def _report(self, ts_ns: int) -> None:
         found = {
-            "housekeeping": self._housekeeping.begins,
+            "housekeeping": self._housekeeping.begins.close(),
             "end of housekeeping": self._housekeeping.ends,
             "eviction manager": self._eviction.rounds,
         }
+        self._is_steady |= any(missing.steady for missing in found.values())
+        first = self._first
+        if first is not None and not self._is_steady and ts_ns - first.ts_ns > _NEVER_NS:
+            rounds = (ts_ns - first.ts_ns) // _ROUND_NS
+            found["eviction manager"] = Missing(
+                expected=rounds + 1, certain=rounds, from_ts_ns=first.ts_ns, to_ts_ns=ts_ns,
+                evidence=[first.evidence],
+            )  # fmt: skip
         certain = [missing for missing in found.values() if missing.is_proven and missing.count]
         if not certain and not self._cuts:
             return

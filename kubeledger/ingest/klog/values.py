@@ -406,11 +406,18 @@ def is_mask(uid: str) -> bool:
     return _MASK.fullmatch(uid) is not None
 
 
+_TORN = regex(r"""(?!<[^>]*>\Z|\[[^\]]*\]\Z)[\w./-]*(?:[\s=<>\[\]"\\]+[\w./-]*)+""")
+"""No name: something stands in its middle that is not of it, as where a line was wrapped."""
+
+
 def without_masks(values: dict[str, Any]) -> dict[str, Any]:
-    """The same without the UID of a pod that somebody has hidden."""
-    uid = dict.get(values, "podUID")
-    if isinstance(uid, str) and is_mask(uid):
-        del values["podUID"]
+    """The same without the UID of a pod that somebody has hidden, and names that are torn."""
+    for key in ("containerName", "pod", "podUID"):
+        name = dict.get(values, key)
+        if isinstance(name, str) and (
+            _TORN.fullmatch(name) is not None or (key == "podUID" and is_mask(name))
+        ):
+            del values[key]
     return values
 
 

@@ -173,7 +173,7 @@ def parse_node_config(config: Mapping[str, Any]) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for name, value in members.items():
         field = _NODE_CONFIG_FIELDS.get(name.removeprefix("Experimental"))
-        if field is None or value is None:
+        if field is None or value is None or _is_torn(value):
             continue
         if isinstance(value, int) and field.endswith("Period"):
             value = format_go_duration(value)
@@ -185,6 +185,13 @@ def parse_node_config(config: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(thresholds := members.get("HardEvictionThresholds"), list):
         fields["evictionHard"] = dict(sorted(_threshold(each) for each in thresholds))
     return fields
+
+
+def _is_torn(value: Any) -> bool:  # noqa: ANN401  (any JSON value)
+    """A blank stands in a name, or a text: the line was wrapped there."""
+    if isinstance(value, str):
+        return " " in value
+    return isinstance(value, dict) and any(map(_is_torn, (*value, *value.values())))
 
 
 def _threshold(threshold: Mapping[str, Any]) -> tuple[str, str]:

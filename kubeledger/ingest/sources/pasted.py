@@ -96,7 +96,9 @@ _LETTERS = {
     **dict.fromkeys(map(str.encode, "\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb"), b'"'),
     **dict.fromkeys(map(str.encode, "\u2018\u2019"), b"'"),
     "\u00a0".encode(): b" ",
+    **dict.fromkeys(map(str.encode, "\u00ad\u200b\u200c\u200d\u2060\ufeff"), b""),
 }
+"""The last ones are not seen: where a page may break a word."""
 _TYPESET = regex(b"|".join(_LETTERS))
 _SPACED = _CORE.removeprefix(rb"\d{4}").replace(b" ", rb"(?: |\xc2\xa0)")
 _TABS = regex(rb"(?<=:\d\d\.\d{6})[ \t]*\t[ \t]*(?=\d{1,18} [^\s:\]]+\.go:\d{1,9}\] )")

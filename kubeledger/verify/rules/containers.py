@@ -7,6 +7,7 @@ about a second apart, so an instance that ends at once is shown by its end only.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, Protocol, TypeVar
 
 import msgspec
@@ -52,6 +53,12 @@ class OfPod(Protocol):
     def pod(self) -> str: ...
     @property
     def pod_uid(self) -> str | None: ...
+
+
+def differing(body: Body, cause: Body, names: Iterable[str]) -> Fields:
+    """What a record shows otherwise than the one that led to it, as that has it."""
+    each = ((name, getattr(body, name), getattr(cause, name)) for name in names)
+    return {name: led for name, own, led in each if None not in (own, led) and own != led}
 
 
 def key_for(state: NodeState, body: OfPod) -> str:

@@ -16,8 +16,8 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Belief, Judgement, RuleVerifier, judge, lacks, same
 from kubeledger.verify.context import CachedResult, CachedResults, VerifyContext
 from kubeledger.verify.debts import Debt, Key
-from kubeledger.verify.finding import WORKED_OUT, Fields
-from kubeledger.verify.rules.containers import subject_of
+from kubeledger.verify.finding import WORKED_OUT
+from kubeledger.verify.rules.containers import differing, subject_of
 from kubeledger.verify.rules.probe_judging import (
     STORES,
     Case,
@@ -68,6 +68,7 @@ class ChangeJudge(RuleVerifier, CachedResults):
         self._ticks: dict[int, tuple[Worker, ProbeExecuted]] = {}
         self._awaited: deque[tuple[int, Worker, Record]] = deque()
         self._waiting: list[_Waiting] = []
+        self._lossy_seq = -1
 
     def _pass_time(self, now_ns: int) -> None:
         """Time went on; what is read knows more to do."""
@@ -130,7 +131,7 @@ class ChangeJudge(RuleVerifier, CachedResults):
             self.lacking(record, subject_of(body), [self.context.missing_profile])
             return
         cause = self._ticks.get(record.cause or 0)
-        if cause is not None and (wrong := _wrong_names(body, cause[1])):
+        if cause is not None and (wrong := differing(body, cause[1], _NAMES)):
             pushed = " and ".join(f"{name} {value}" for name, value in wrong.items())
             why = f"the tick that led to this change was for {pushed}"
             cause[0].pending = False
@@ -270,6 +271,10 @@ class ChangeJudge(RuleVerifier, CachedResults):
 
     # -- what other rules ask ------------------------------------------------------------------
 
+    @property
+    def _process_seq(self) -> int:
+        return self.context.process.seq if self.context.process is not None else 0
+
     def cached(
         self, key: str, container: str, probe_type: ProbeType, ts_ns: int
     ) -> CachedResult | None:
@@ -280,12 +285,16 @@ class ChangeJudge(RuleVerifier, CachedResults):
             if probe_type == "startup" or not self._workers.is_starting(key, container, of, ts_ns):
                 return None
             return CachedResult(may_be=frozenset({SAYS[INITIAL[probe_type]]}))
+        lost = f"{probe_type} ticks that may be missing before the kill"
         machine, worlds = worker.machine, worker.belief.worlds
         instance = self._workers.instance(worker)
         found: dict[str, set[str]] = {}
         probed = None if instance is None else instance.container_id
         if None not in (probed, worker.container_id) and probed != worker.container_id:
-            return CachedResult(may_be=frozenset({SAYS[machine.fresh.cached]}))
+            # Where another kill lacked some of its ticks, this one may lack all of them.
+            fresh, is_lossy = SAYS[machine.fresh.cached], self._process_seq == self._lossy_seq
+            may_be = frozenset({fresh, SAYS[FAILURE]} if is_lossy else {fresh})
+            return CachedResult(may_be=may_be, missing=(lost,) if is_lossy else ())
         ticks_possible = worker.missing_ticks_until(ts_ns)
         # What is known to run still is no other container, and a startup that succeeded rests.
         span = Span(ticks_possible, restarts=probed is None or probed != worker.container_id)
@@ -294,11 +303,12 @@ class ChangeJudge(RuleVerifier, CachedResults):
             rests = probe_type == "startup" and SAYS[world.state.cached] == "success"
             is_hidden = ticks_possible and (span.restarts or not rests)
             for state in machine.hidden(world.state, span) if is_hidden else ():
-                lost = f"{probe_type} ticks that may be missing before the kill"
                 found.setdefault(SAYS[state.cached], set()).add(lost)
         for world in worker.loose.worlds if worker.loose is not None else ():
             if world.state.cached == FAILURE and SAYS[FAILURE] not in found:
                 found[SAYS[FAILURE]] = set(world.assumes)
+        if found.get(SAYS[FAILURE]) == {lost} and self.context.coverage.is_of_log:
+            self._lossy_seq = self._process_seq
         missing = sorted(set().union(*found.values())) if len(found) > 1 else ()
         may_be = frozenset(result for result in SAYS.values() if result in found)
         return CachedResult(may_be=may_be, seqs=tuple(worker.streak), missing=tuple(missing))
@@ -315,13 +325,3 @@ def _cut(worker: Worker) -> str | None:
     if worker.is_cut:
         return f"the {worker.probe_type} ticks before, of which too many may be missing"
     return None
-
-
-def _wrong_names(body: ProbeTransitioned, tick: ProbeExecuted) -> Fields:
-    """What a record shows otherwise than the tick that led to it."""
-    return {
-        name: getattr(tick, name)
-        for name in _NAMES
-        if None not in (getattr(body, name), getattr(tick, name))
-        and getattr(body, name) != getattr(tick, name)
-    }

@@ -40,7 +40,7 @@ from kubeledger.verify.belief import (
 from kubeledger.verify.context import Prescan, See, VerifyContext
 from kubeledger.verify.evidence.container_specs import PodSpec, specs_of
 from kubeledger.verify.evidence.processes import Process, is_one
-from kubeledger.verify.rules.containers import subject_of
+from kubeledger.verify.rules.containers import differing, subject_of
 from kubeledger.verify.rules.pull_turns import PullTurns, PullUsers
 
 _MARGIN_NS: Final = NS_PER_S // 2
@@ -255,7 +255,9 @@ class PullVerifier(RuleVerifier):
     def _in_a_hole(self, failed: _Failures, record: Record) -> Iterator[Ruling]:
         """What else may be where lines are known to be lost: a start of the kubelet, a failure."""
         loss = self.context.coverage.silent(failed.last_ns, record.ts_ns)
-        if loss is not None and loss.to_ts_ns is not None:
+        # What files show behind the log's end may be another process's.
+        of_files = record.evidence and all(piece.line is None for piece in record.evidence)
+        if loss is not None and (loss.to_ts_ns is not None or of_files):
             yield Ruling(allowed=True, why="", assumes=(loss.phrase,))
 
     def _seen(self, key: tuple[str, str], record: Record) -> _Failures | None:
@@ -321,11 +323,10 @@ class PullVerifier(RuleVerifier):
         self, record: Record, body: PullEnded, begun: Record, tried: PullDecided
     ) -> Judgement:
         """Whether it is the end of the pull that was tried; a line about one may be lost."""
-        for name in _NAMES:
-            is_for, ended = getattr(tried, name), getattr(body, name)
-            if None not in (is_for, ended) and is_for != ended:
-                why = f"what was tried was for {is_for}, so it cannot have ended for {ended}"
-                return same(False, why, inputs=[begun.seq], certain=True)
+        for name, is_for in differing(body, tried, _NAMES).items():
+            ended = getattr(body, name)
+            why = f"what was tried was for {is_for}, so it cannot have ended for {ended}"
+            return same(False, why, inputs=[begun.seq], certain=True)
         if body.whole_ms is not None:
             passed_ms = self._passed_ns(begun.ts_ns, record) // NS_PER_MS
             over_ms, slack_ms = body.whole_ms - passed_ms, self._slack_ns(record) // NS_PER_MS + 1

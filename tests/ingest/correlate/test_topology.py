@@ -61,6 +61,7 @@ class TestHints:
                 Hint(numa_nodes=None, preferred=False),
             ),
             ({"NUMANodeAffinity": 0, "Preferred": False}, Hint(numa_nodes=(), preferred=False)),
+            ({"NUMANodeAffinity": None, "<br>Preferred": True}, None),
             ("{}", None),
         ],
     )

@@ -8,7 +8,8 @@ from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.registers import Registers
 from kubeledger.ingest.derive.tick_grid import LostLinesAssembler
 from kubeledger.model.bodies.node import LogThinned
-from tests.ingest.pieces import feed_log, klog
+from kubeledger.model.units import parse_ts
+from tests.ingest.pieces import YEAR, feed_log, klog
 
 US = 1_000_000
 Line = tuple[int, str, str]
@@ -55,9 +56,9 @@ def text(lines: Iterable[Line], pid: int = 8337) -> str:
     )
 
 
-def thinned(log: str) -> list[LogThinned]:
+def thinned(log: str, end: str = "02:00:00") -> list[LogThinned]:
     assembler = LostLinesAssembler(Registers(BundleContext(node="n")))
-    facts = [*feed_log(assembler, log), *assembler.finish(0)]
+    facts = [*feed_log(assembler, log), *assembler.finish(parse_ts(f"{YEAR}-11-21T{end}Z"))]
     assert all(fact.evidence for fact in facts)
     return [fact.body for fact in facts if isinstance(fact.body, LogThinned)]
 
@@ -114,3 +115,31 @@ def test_a_time_without_any_line_is_a_hole_and_no_thinning(log: Callable[[], lis
     assert reported.beats["housekeeping"] == 10
     (reported,) = thinned(text(hole(log(), (31.5, 62.5), (91.5, 112.5), (141.5, 162.5))))
     assert reported.beats["housekeeping"] > 30
+
+
+@pytest.mark.parametrize("log", [old, new])
+def test_lines_that_never_come_at_their_period_are_missing(
+    log: Callable[[], list[Line]],
+) -> None:
+    """A store kept one of all that say the same, or one a minute; a short process has few."""
+    seen: set[tuple[str, int]] = set()
+    for period_s in (10_000, 60):
+        seen, left = set(), []
+        for line in log():
+            key = line[2].partition(" duration")[0], line[0] // (period_s * US)
+            left += [] if key in seen else [line]
+            seen.add(key)
+        (reported,) = thinned(text(left), "02:03:20")
+        assert reported.beats_missing > 10
+    assert thinned(text(left[:3]), "02:00:50") == []
+
+
+def test_a_rate_limit_leaves_steps_on_the_grid() -> None:
+    """Again and again, off the minute; a slow handler comes off the grid."""
+    limited = [line for line in old() if line[2] != BEGIN or line[0] % (50 * US) < 7 * US]
+    (reported,) = thinned(text(limited))
+    assert reported.beats == {"housekeeping": 63}
+    slow = [
+        (at_us + at_us // (50 * US) * 177_000, file, message) for at_us, file, message in limited
+    ]
+    assert thinned(text(slow)) == []

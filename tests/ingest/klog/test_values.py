@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubeledger.ingest.klog.cut_lines import CutLineError, CutValues
-from kubeledger.ingest.klog.values import json_values, split_structured, text_values, unquote
+from kubeledger.ingest.klog.values import (
+    json_values,
+    split_structured,
+    text_values,
+    unquote,
+    without_masks,
+)
 
 TEXT_ROWS: list[tuple[str, dict[str, Any]]] = [
     ("", {}),
@@ -87,6 +93,20 @@ JSON_ROWS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"time": "2026-11-21 02:52:41 +0000 UTC"}, {"time": "2026-11-21 02:52:41 +0000 UTC"}),
     ({"ts": 1, "caller": "a.go:1", "msg": "m", "v": 2, "err": "e"}, {"err": "e"}),
 ]
+
+
+@pytest.mark.parametrize(
+    ("name", "is_torn"),
+    [
+        ("default/probe -late", True), ("a=pp", True), ('="app"', True), ("<br>default/a", True),
+        ("631d [cut] aee", True), ("default/a", False), ("a_default(1)", False), ("<id>", False),
+        ("[masked]", False), ("", False),
+    ],
+)  # fmt: skip
+def test_a_name_in_which_something_else_stands_is_none(name: str, is_torn: bool) -> None:
+    """A word of whoever wrapped the line; a mask stands for a name."""
+    values = {"pod": name, "containerName": name, "x": name}
+    assert without_masks(dict(values)) == ({"x": name} if is_torn else values)
 
 
 @pytest.mark.parametrize(("entry", "values"), JSON_ROWS)

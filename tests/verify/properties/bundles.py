@@ -169,6 +169,10 @@ _LATER_SETTINGS = (
     {"shutdownGracePeriod": "7s", "shutdownGracePeriodCriticalPods": "3s"},
     {"systemReserved": {"memory": "1Gi", "cpu": "1"}},
     {"serializeImagePulls": False},
+    {
+        "evictionSoft": {"memory.available": "90%"},
+        "evictionSoftGracePeriod": {"memory.available": "1s"},
+    },
 )
 
 

@@ -10,8 +10,11 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from random import Random
+
+from tests.verify.properties.clocks import time_of
 
 Lines = list[bytes]
 Change = Callable[[Path, Random], None]
@@ -21,6 +24,8 @@ _HEADER = re.compile(rb"([IWEF])(\d{4} [\d:]{8}\.\d{6}) +\d+ ([\w.-]+\.go):(\d+)
 _ENTRY = re.compile(rb'(?:^|"line": "|\]: )[IWEF]\d{4} ')
 _STAMP = re.compile(rb"(?<=^[IWEF]\d{4} \d\d:\d\d:\d\d\.)\d{6}")
 _NAME = re.compile(rb'pod="([\w.-]+/[\w.-]+)"|"([\w.-]+)_[\w.-]+\(')
+_EPOCH = datetime(2026, 1, 1)
+_HEAD = 60
 _WORDS = (
     *(b"SyncLoop", b"PLEG", b"Killing", b"rob", b"evict", b"evice", b"Event occurred", b"mage"),
     *(b"cgroup", b"container", b"kubelet", b"pod", b"rror", b"opology", b"memory", b"ADD"),
@@ -192,6 +197,40 @@ def _limited(lines: Lines, random: Random) -> Lines:
     return kept
 
 
+def _first_of(most: int, seconds: int, part: Callable[[bytes], bytes]) -> Change:
+    """A store keeps one of all that say the same, or a limit lets few of each call through."""
+
+    def changed(lines: Lines, random: Random) -> Lines:
+        seen: Counter[tuple[bytes, int]] = Counter()
+        kept: Lines = []
+        for line in lines:
+            time = time_of(line)
+            if time is not None:
+                key = part(line), int((time - _EPOCH).total_seconds()) // seconds
+                seen[key] += 1
+                if seen[key] > most:
+                    continue
+            kept.append(line)
+        return kept
+
+    return of_lines(changed)
+
+
+def _said(line: bytes) -> bytes:
+    header = _HEADER.match(line)
+    return line if header is None else line[header.end() :]
+
+
+def _words_within(lines: Lines, random: Random) -> Lines:
+    """A page put something into the middle of some lines."""
+    word = random.choice((b" ", b" [cut] ", b"<br>", "\u200b".encode()))
+    done: Lines = []
+    for line in lines:
+        at = random.randrange(len(line)) if random.random() < 0.02 else 0
+        done.append(line[:at] + word + line[at:] if at > _HEAD else line)
+    return done
+
+
 def _every(lines: Lines, random: Random) -> Lines:
     """Sampled."""
     step = random.choice((2, 5, 20))
@@ -265,6 +304,10 @@ FILTERS: dict[str, Change] = {
     "copied": _copied,
     "limited": of_lines(_limited),
     "every": of_lines(_every),
+    "one-of-equal": _first_of(1, 10**9, _said),
+    "one-of-equal-each-minute": _first_of(1, 60, _said),
+    "few-of-a-call": _first_of(3, 60, _call),
+    "words-within": of_lines(_words_within),
     "unique": of_lines(lambda lines, _: list(dict.fromkeys(lines))),
     "alone": _alone("cpu_manager_state", "memory_manager_state", "pods.json", "events.json",
                     "kubelet_internal_checkpoint", "stats-summary.json", "kubelet.log"),

@@ -138,6 +138,8 @@ _SOME = ("drop1", "drop10", "head", "torn", "v2", "other-settings", "sorted", "n
             *_files(("node-e-evictions",), ("remote", "by-caller", "half-copies"), 70),
             *_files(("node-a",), _SOME, 1),
             *_files(("node-b",), ("drop1", "drop10", "torn", "v2"), 1),
+            *_files(("node-a", "node-b"), ("one-of-equal", "one-of-equal-each-minute"), 0),
+            *_files(("node-a",), ("few-of-a-call",), 0),
             Case("files/node-e-evictions", "drop1", 40),
             Case("files/node-e-evictions", "not-files", 31),
             Case("files/node-e-evictions", "winter", 0),

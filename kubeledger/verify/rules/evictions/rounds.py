@@ -209,12 +209,13 @@ class Rounds(NodePressure):
         """Take over the settings for a round, and what the disks show of them."""
         self._known_layout = _layout_of(self.last) or self._known_layout
         profile, settings = self._context.profile, self._context.settings
+        # Asked each time, so that what is judged by them rests on these settings, too.
+        thresholds, self._missing = settings.once(configured, profile, self._known_layout)
         key = (settings.seq, self._known_layout, profile)
         if key == self._key:
             return
         self._key = key
         last_ns = None if self.last is None else self.last.ts_ns
-        thresholds, self._missing = configured(settings, profile, self._known_layout)
         self.current.configure(thresholds, last_ns, ts_ns)
         if self.loose:
             recorded, _ = configured(settings.as_recorded(), profile, self._known_layout)
