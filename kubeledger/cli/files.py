@@ -24,6 +24,7 @@ from kubeledger.model.errors import (
     KubeledgerError,
     LedgerUnavailableError,
     OutputError,
+    reason_of,
 )
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def _input_errors(name: str) -> Iterator[None]:
     except (OSError, ValueError) as error:  # ValueError: a name with a NUL byte
         from kubeledger.ingest.sources.streams import permission_advice
 
-        reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
+        reason = reason_of(error)
         piped = isinstance(error, NotRegularError)
         advice = "give - and pipe into it" if piped else permission_advice(error)
         raise BadInputError(
@@ -121,7 +122,7 @@ def output_errors(path: Path) -> Iterator[None]:
 
 
 def _output_error(path: Path, error: OSError) -> OutputError:
-    reason = (error.strerror or str(error)).lower()
+    reason = reason_of(error).lower()
     advice = _ADVICE.get(error.errno or 0, "name another file")
     return OutputError(f"cannot be written: {reason}", advice=advice, file=str(path))
 

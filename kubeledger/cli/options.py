@@ -28,7 +28,7 @@ from click.core import ParameterSource
 from kubeledger.analyze.clock import TIME_HELP, Span, parse_time
 from kubeledger.cli.complete import complete_kinds, complete_nodes, complete_pods
 from kubeledger.cli.output import printable
-from kubeledger.model.errors import BadQuestionError, KubeledgerError, OutputError
+from kubeledger.model.errors import BadQuestionError, KubeledgerError, OutputError, reason_of
 from kubeledger.model.patterns import regex
 
 BUG_EXIT_CODE = 70
@@ -291,7 +291,7 @@ def _is_full(error: Exception) -> bool:
 
 
 def _no_room(error: Exception) -> OutputError:
-    reason = getattr(error, "strerror", "") or str(error)
+    reason = reason_of(error)
     return OutputError(
         f"output cannot be written: {reason.lower()}",
         advice="free some space for the output, and for temporary files ($TMPDIR)",

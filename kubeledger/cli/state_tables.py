@@ -67,7 +67,8 @@ class _Page:
         for *cells, about in rows:
             given = iter(cells)
             shown.append([self._field(about, name) if name else next(given) for name in fields])
-        self.table(title, ", ".join(heads), sorted(shown))
+        shown.sort(key=lambda row: [(isinstance(cell, str), cell) for cell in row])
+        self.table(title, ", ".join(heads), shown)
 
     def _field(self, about: object, name: str) -> Any:  # noqa: ANN401 # of any type
         value = getattr(about, name)

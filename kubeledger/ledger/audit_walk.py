@@ -15,7 +15,7 @@ from kubeledger.ledger.base import Base
 from kubeledger.ledger.segments import Lines, lines_of
 from kubeledger.ledger.standalone import blocks_of_recording
 from kubeledger.model.bodies.ledger import ImportCompleted, RecordsDropped, RecordsLost
-from kubeledger.model.errors import BadInputError
+from kubeledger.model.errors import BadInputError, reason_of
 from kubeledger.model.record import Record
 from kubeledger.model.wire.catalogue import flaw_of_values
 from kubeledger.model.wire.codec import (
@@ -318,7 +318,7 @@ def audit_recording(path: Path, wanted: Collection[str] = ()) -> AuditReport:
         with path.open("rb") as file:
             auditor.run(lines_of(blocks_of_recording(file)))
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = reason_of(error).lower()
         raise BadInputError(f"cannot be read: {reason}", file=str(path)) from error
     return auditor.report()
 

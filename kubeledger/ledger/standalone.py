@@ -12,7 +12,7 @@ import zstandard
 from kubeledger.ledger.sealing import decompress
 from kubeledger.ledger.segments import lines_of
 from kubeledger.ledger.storage import TEMPORARY_SUFFIX, storage_errors
-from kubeledger.model.errors import BadInputError
+from kubeledger.model.errors import BadInputError, reason_of
 from kubeledger.model.record import Record
 from kubeledger.model.wire.catalogue import flaw_of_values
 from kubeledger.model.wire.codec import (
@@ -62,7 +62,7 @@ def read_recording(path: str | Path, *, proved: bool = True) -> Iterator[Record]
             line=max(number, 1),
         ) from error
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = reason_of(error).lower()
         raise BadInputError(f"cannot be read: {reason}", file=str(path)) from error
 
 

@@ -16,7 +16,12 @@ from typing import BinaryIO
 from urllib.parse import unquote
 from zlib import crc32
 
-from kubeledger.model.errors import BadInputError, LedgerBusyError, LedgerUnavailableError
+from kubeledger.model.errors import (
+    BadInputError,
+    LedgerBusyError,
+    LedgerUnavailableError,
+    reason_of,
+)
 
 MANIFEST = "ledger.json"
 NODES = "nodes"
@@ -191,7 +196,7 @@ def storage_errors(doing: str, path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = reason_of(error).lower()
         advice, file = _ADVICE.get(error.errno or 0, ""), str(path)
         if error.errno in _OF_ONE_FILE or isinstance(error, NotRegularError):
             file = error.filename if isinstance(error.filename, str) else file

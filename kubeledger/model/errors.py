@@ -97,3 +97,8 @@ class LedgerUnavailableError(KubeledgerError):
     """
 
     exit_code = 4
+
+
+def reason_of(error: Exception) -> str:
+    """What the operating system says was wrong, else what the error itself says."""
+    return getattr(error, "strerror", None) or str(error)

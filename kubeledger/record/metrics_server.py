@@ -12,7 +12,7 @@ import threading
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
-from kubeledger.model.errors import BadQuestionError
+from kubeledger.model.errors import BadQuestionError, reason_of
 from kubeledger.record.metrics import Metrics
 
 STALLED_S = 300.0
@@ -46,7 +46,7 @@ class MetricsServer:
             server = type("_Server", (_Server,), {"address_family": family})
             self._server: _Server = server((host, port), _Handler)
         except (OSError, OverflowError) as error:
-            reason = (getattr(error, "strerror", None) or str(error)).lower()
+            reason = reason_of(error).lower()
             raise BadQuestionError(
                 f"cannot listen on {address}: {reason}", advice="give another --metrics-address"
             ) from error

@@ -23,7 +23,7 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 
 from kubeledger.analyze.sql.loader import require_room
-from kubeledger.model.errors import BadQuestionError, KubeledgerError
+from kubeledger.model.errors import BadQuestionError, KubeledgerError, reason_of
 
 HOST = "127.0.0.1"
 TOKEN_HEADER = "X-Kubeledger-Token"  # its name
@@ -125,7 +125,7 @@ class Server(ThreadingHTTPServer):
         try:
             super().__init__((HOST, port), _Handler)
         except (OSError, OverflowError) as error:
-            reason = (getattr(error, "strerror", None) or str(error)).lower()
+            reason = reason_of(error).lower()
             raise BadQuestionError(
                 f"port {port} cannot be used: {reason}", advice="leave --port out for a free one"
             ) from error

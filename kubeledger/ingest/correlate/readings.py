@@ -11,7 +11,8 @@ from kubeledger.ingest.correlate.assembler import Assembler, takes
 from kubeledger.ingest.correlate.holdback import shown
 from kubeledger.ingest.correlate.registers import Registers
 from kubeledger.ingest.sources.items import PodResources, StatsSummary
-from kubeledger.ingest.sources.plain import object_of, objects_of
+from kubeledger.ingest.sources.plain import object_of
+from kubeledger.kubelet.kube.statuses import objects_of
 from kubeledger.model.bodies.devicemanager import AllocatableResourcesListed, PodResourcesListed
 from kubeledger.model.bodies.eviction import ContainerUsage, PodUsage, PodUsageObserved, VolumeUsage
 from kubeledger.model.units import integer, parse_api_ts

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from kubeledger.ingest.sources.items import RuntimeContainer, RuntimeImage
-from kubeledger.ingest.sources.plain import objects_of
 from kubeledger.kubelet.kube.containermanager import cpu_set_text
+from kubeledger.kubelet.kube.statuses import objects_of
 from kubeledger.model.bodies.devicemanager import (
     AllocatableResourcesListed,
     ContainerResources,

@@ -30,7 +30,7 @@ from kubeledger.ingest.sources.unpack import (
     unpack,
 )
 from kubeledger.ledger.storage import MANIFEST, NODES
-from kubeledger.model.errors import BadInputError, BadQuestionError
+from kubeledger.model.errors import BadInputError, BadQuestionError, reason_of
 from kubeledger.model.patterns import regex
 from kubeledger.replay.node.state import SNAPSHOT_NAME
 
@@ -179,7 +179,7 @@ def _collect_one(text: str, spool: Path) -> Collected:
         is_file = path.is_file()
     except (OSError, ValueError) as error:  # no permission, a name that is too long or has NUL
         raise BadInputError(
-            f"cannot be looked at: {_why(error)}", file=text, advice=permission_advice(error)
+            f"cannot be looked at: {reason_of(error)}", file=text, advice=permission_advice(error)
         ) from None
     if not is_file:
         raise BadInputError("is neither a regular file nor a directory", file=text)
@@ -197,10 +197,6 @@ def _opened(text: str, source: SourceFile, spool: Path) -> Collected | None:
         return None
     parts = take_apart(source, spool)
     return Collected(text, True, parts.files, parts.skipped, source.plain_name.partition(".")[0])
-
-
-def _why(error: OSError | ValueError) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def _printable(name: str) -> str:
@@ -228,8 +224,8 @@ def _from_directory(text: str, root: Path, spool: Path) -> Collected:
         if Path(error.filename) == root:
             raise error
         name = _printable(Path(error.filename).relative_to(root).as_posix())
-        collected.skipped[name] = f"a directory that cannot be read: {_why(error)}"
-        message = f"directory is not read: {_why(error)}"
+        collected.skipped[name] = f"a directory that cannot be read: {reason_of(error)}"
+        message = f"directory is not read: {reason_of(error)}"
         collected.findings.append(Finding("unreadable", name, message))
 
     for path in _walk(root, unreadable, collected.skipped):
@@ -305,7 +301,7 @@ def _refusal(path: Path, inside: Path) -> str | None:
     try:
         return None if path.is_file() else "no regular file"
     except OSError as error:
-        return f"cannot be looked at: {_why(error)}"
+        return f"cannot be looked at: {reason_of(error)}"
 
 
 def _from_tar(text: str, source: SourceFile, spool: Path) -> Collected:

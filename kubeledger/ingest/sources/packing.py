@@ -24,7 +24,7 @@ from typing import IO, Any, BinaryIO, NamedTuple
 
 import zstandard
 
-from kubeledger.model.errors import BadInputError
+from kubeledger.model.errors import BadInputError, reason_of
 
 CHUNK = 1 << 20
 
@@ -181,7 +181,7 @@ def spool_directory() -> Iterator[Path]:
         directory = tempfile.TemporaryDirectory(prefix="kubeledger-import-")
     except OSError as error:
         raise BadInputError(
-            f"no temporary directory can be made: {error.strerror or error}",
+            f"no temporary directory can be made: {reason_of(error)}",
             advice="TMPDIR names the directory for it; it needs room",
         ) from None
     with directory, _terminated_by_exit():

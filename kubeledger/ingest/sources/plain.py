@@ -124,8 +124,3 @@ def normal_message(text: str) -> str:
 def object_of(value: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON value
     """The value; one without members where it is no object."""
     return value if isinstance(value, dict) else {}
-
-
-def objects_of(value: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - any JSON value
-    """The objects of an array; none where it is no array."""
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

@@ -11,8 +11,9 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from kubeledger.ingest.sources.detect import load_documents
-from kubeledger.ingest.sources.plain import note, object_of, objects_of, plain
+from kubeledger.ingest.sources.plain import note, object_of, plain
 from kubeledger.ingest.sources.shapes import sound_object
+from kubeledger.kubelet.kube.statuses import objects_of
 
 ListedBy = Literal["kubelet", "api", "manifest"]
 

@@ -19,7 +19,7 @@ from kubeledger.ingest.sources.packing import (
     content_of,
     without_suffix,
 )
-from kubeledger.model.errors import BadInputError
+from kubeledger.model.errors import BadInputError, reason_of
 
 _HELD_MAX = 1 << 20
 """Bytes of a file that is held while it is looked at."""
@@ -95,7 +95,7 @@ class SourceFile:
             ) from None
         except OSError as error:
             raise BadInputError(
-                f"cannot be read: {error.strerror or error}",
+                f"cannot be read: {reason_of(error)}",
                 file=str(self.path),
                 advice=permission_advice(error),
             ) from None

@@ -22,7 +22,7 @@ import msgspec
 
 from kubeledger.ingest.sources.packing import CHUNK
 from kubeledger.ingest.sources.streams import SourceFile
-from kubeledger.model.errors import BadInputError
+from kubeledger.model.errors import BadInputError, reason_of
 
 FILES_MAX = 200_000
 SPOOL_MAX = 64 << 30
@@ -123,7 +123,7 @@ class spool_errors:
         """
         if isinstance(error, OSError):
             raise BadInputError(
-                f"cannot be unpacked: {error.strerror or error}",
+                f"cannot be unpacked: {reason_of(error)}",
                 file=self._label,
                 advice="TMPDIR names the directory that is unpacked into; it needs room",
             ) from None

@@ -33,7 +33,7 @@ from kubeledger.ledger.history.parts import (
 )
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.storage import file_crc, node_directory, storage_errors
-from kubeledger.model.errors import DamagedLedgerError, LedgerUnavailableError
+from kubeledger.model.errors import DamagedLedgerError, LedgerUnavailableError, reason_of
 
 _REBUILD = "no record is lost, `kubeledger index --rebuild` makes the history again"
 _LINK = "no record is lost, and nothing is read through a link: remove it"
@@ -103,7 +103,7 @@ def _check(ledger: Ledger, root: Path) -> list[Finding]:
     except BadIndexError:
         return [_find(root / INDEX, "the index of the history is damaged")]
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = reason_of(error).lower()
         return [_find(root / INDEX, f"the index of the history cannot be read: {reason}")]
     if index is None:
         left_over = all(_is_left_over(ledger, Index(), name) for name in files)
@@ -160,7 +160,7 @@ def _flaw(path: Path, file: PartFile) -> str | None:
     except (FileNotFoundError, NotADirectoryError):
         return "the index names this file, and it is missing"
     except OSError as error:
-        return f"it cannot be read: {(error.strerror or str(error)).lower()}"
+        return f"it cannot be read: {reason_of(error).lower()}"
     return "the bytes of this file were changed" if changed else None
 
 

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from kubeledger.model.errors import BadQuestionError
+from kubeledger.model.errors import BadQuestionError, reason_of
 from kubeledger.record.observations import Document, Gap
 from kubeledger.record.sources.state_files import (
     CONTENT_BYTES_MAX,
@@ -118,7 +118,9 @@ class KubeletClient:
         try:
             token = self._token_file.read_text(encoding="ascii").strip()
         except (OSError, ValueError) as error:
-            raise UnreachableError(f"{self._token_file} cannot be read: {_why(error)}") from None
+            raise UnreachableError(
+                f"{self._token_file} cannot be read: {reason_of(error)}"
+            ) from None
         if not token.isprintable() or not token or " " in token:
             raise UnreachableError(f"{self._token_file} holds no token")
         return {"Authorization": f"Bearer {token}"}
@@ -138,7 +140,7 @@ class KubeletClient:
         except TimeoutError:
             raise UnreachableError("no connection in time") from None
         except OSError as error:
-            raise UnreachableError(f"no connection: {_why(error)}") from None
+            raise UnreachableError(f"no connection: {reason_of(error)}") from None
         self._connection = connection
         return connection
 
@@ -154,7 +156,7 @@ class KubeletClient:
             else:
                 context.load_verify_locations(self._ca_file)
         except OSError as error:
-            raise UnreachableError(f"{self._ca_file} cannot be read: {_why(error)}") from None
+            raise UnreachableError(f"{self._ca_file} cannot be read: {reason_of(error)}") from None
         return context
 
     def close(self) -> None:
@@ -180,10 +182,6 @@ def _content(response: http.client.HTTPResponse, whole_s: float) -> bytes:
         raise http.client.IncompleteRead(b"")
     response.close()  # the connection is ready for the next question
     return b"".join(pieces)
-
-
-def _why(error: OSError | ValueError) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 _STARTED = re.compile(rb"^process_start_time_seconds (\S+)", re.MULTILINE)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from kubeledger.model.errors import BadInputError
+from kubeledger.model.errors import BadInputError, reason_of
 from kubeledger.model.units import NS_PER_S
 from kubeledger.record.observations import POLL_BYTES, Gap, Lines, Mark, Observation
 from kubeledger.record.sources.rotation import HEAD_BYTES, Content, Link, Links
@@ -287,7 +287,7 @@ class LogFile:
             except FileNotFoundError:  # rotated just now: all are found again
                 self._parts.clear()
             except OSError as error:
-                yield self._lose(link, place, error.strerror or str(error))
+                yield self._lose(link, place, reason_of(error))
             else:
                 place = msgspec.structs.replace(place, inode=link.inode)  # it may be a copy
                 self._at = msgspec.structs.replace(self._at, place=place)
@@ -415,7 +415,7 @@ class LogFile:
             if not 0 <= self._absent_since_ns <= now_ns:
                 self._absent_since_ns = now_ns
             if absent is None and now_ns - self._absent_since_ns >= _PATIENCE_NS:
-                why = (error.strerror or str(error)).lower()
+                why = reason_of(error).lower()
                 reason = f"{self._links.log} cannot be read: {why}"
                 absent = _Missing(_Place(), 0, reason, self._at.read_ns)
                 missing = (*self._at.missing, absent)
@@ -453,7 +453,7 @@ class _Found:
             except FileNotFoundError:
                 raise
             except OSError as error:
-                self._closed(link, at, error.strerror or str(error))
+                self._closed(link, at, reason_of(error))
             else:
                 with closing(content):
                     self._take(content, -number, at)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kubeledger.model.errors import BadQuestionError
+from kubeledger.model.errors import BadQuestionError, reason_of
 from kubeledger.record.observations import Document, Gap
 from kubeledger.record.sources.grpc_call import GRPCStatusError, UnaryCall, decode, messages_of
 from kubeledger.record.sources.state_files import BackgroundSource, Outage, Unchanged, snapshot
@@ -112,7 +112,7 @@ class PodResourcesSource(BackgroundSource):
         except TimeoutError:
             why = "no answer in time"
         except OSError as error:
-            why = f"no connection to {self._socket}: {error.strerror or error}"
+            why = f"no connection to {self._socket}: {reason_of(error)}"
         except ValueError as error:
             why = f"the answer is no {method.response}: {error}"
         raise _NoAnswerError(why)

@@ -16,6 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from kubeledger.model.errors import reason_of
+
 HEAD_BYTES = 1000
 _LOOKS_MAX = 4
 _PIECE = 64 << 10
@@ -77,7 +79,7 @@ class Content:
         except EOFError:
             self.broken = "it is cut short"
         except (OSError, zlib.error) as error:
-            self.broken = getattr(error, "strerror", None) or str(error)
+            self.broken = reason_of(error)
         return b"".join(pieces)
 
     def _piece(self, at: int, size: int) -> bytes:

@@ -17,6 +17,7 @@ from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
 from kubeledger.kubelet.cgroups.paths import parse_cgroup_path
+from kubeledger.model.errors import reason_of
 from kubeledger.model.units import NS_PER_S
 from kubeledger.record.observations import Document, Gap
 
@@ -340,7 +341,7 @@ class _Watched:
             self._stamp = None
             return
         except OSError as error:
-            yield from self._outage.failed(f"{self._path} is not read: {error.strerror or error}")
+            yield from self._outage.failed(f"{self._path} is not read: {reason_of(error)}")
             return
         yield from self._outage.worked(now_ns)
         self._stamp = stamp

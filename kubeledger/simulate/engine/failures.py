@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from kubeledger.kubelet.kube.statuses import objects_of
 from kubeledger.simulate.engine.plan import Failing, Failure
 from kubeledger.simulate.engine.schedule import Schedule
 from kubeledger.simulate.engine.world import SimPod
@@ -82,11 +83,6 @@ class Failures:
 _Source = tuple[Failing, str]
 
 
-def objects(given: object) -> list[dict[str, Any]]:
-    """The objects of a list in a manifest; what is not a list holds none."""
-    return [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
-
-
 def _named(what: Failing, source: object, key: str = "name") -> Iterator[_Source]:
     if isinstance(source, dict) and not source.get("optional") and source.get(key):
         yield what, str(source[key])
@@ -97,7 +93,7 @@ def volume_sources(volume: Mapping[str, Any]) -> list[_Source]:
     found: list[_Source] = [("volume", str(volume.get("name")))]
     projected = volume.get("projected")
     sources = projected.get("sources") if isinstance(projected, dict) else None
-    for source in (volume, *objects(sources)):
+    for source in (volume, *objects_of(sources)):
         key = "secretName" if source is volume else "name"
         found += _named("secret", source.get("secret"), key)
         found += _named("configMap", source.get("configMap"))
@@ -107,10 +103,10 @@ def volume_sources(volume: Mapping[str, Any]) -> list[_Source]:
 def env_sources(container: Mapping[str, Any]) -> list[_Source]:
     """Secrets and config maps that a container's environment needs, in the kubelet's order."""
     found: list[_Source] = []
-    for each in objects(container.get("envFrom")):
+    for each in objects_of(container.get("envFrom")):
         found += _named("configMap", each.get("configMapRef"))
         found += _named("secret", each.get("secretRef"))
-    for source in objects([each.get("valueFrom") for each in objects(container.get("env"))]):
+    for source in objects_of([each.get("valueFrom") for each in objects_of(container.get("env"))]):
         found += _named("configMap", source.get("configMapKeyRef"))
         found += _named("secret", source.get("secretKeyRef"))
     return found

@@ -54,6 +54,7 @@ from kubeledger.kubelet.images.policy import (
     read_usage,
 )
 from kubeledger.kubelet.kube.flowcontrol import Backoff
+from kubeledger.kubelet.kube.statuses import objects_of
 from kubeledger.model.bodies.images import (
     GarbageCollected,
     GarbageCollectionStarted,
@@ -62,7 +63,6 @@ from kubeledger.model.bodies.images import (
     ListedImage,
 )
 from kubeledger.model.units import NS_PER_S
-from kubeledger.simulate.engine.failures import objects
 from kubeledger.simulate.engine.kubelet import Kubelet, Loop
 from kubeledger.simulate.engine.machine import duration_ns, integer
 from kubeledger.simulate.engine.memory import disk_space
@@ -193,7 +193,7 @@ class Pulls(Loop):
 def _credentials(pod: SimPod) -> list[Credential]:
     """One of each pull secret that a pod names."""
     found = []
-    for each in objects(pod.spec.get("imagePullSecrets")):
+    for each in objects_of(pod.spec.get("imagePullSecrets")):
         name = str(each.get("name") or "")
         uid = f"{pod.namespace}/{name}"
         digest = hashlib.sha256(uid.encode()).hexdigest()

@@ -12,8 +12,9 @@ from kubeledger.kubelet.kube.pod import SIDECAR, Pod
 from kubeledger.kubelet.kube.podclass import SYSTEM_CRITICAL_PRIORITY, pod_qos
 from kubeledger.kubelet.kube.quantity import QuantityError
 from kubeledger.kubelet.kube.resources import nanos_of
+from kubeledger.kubelet.kube.statuses import objects_of
 from kubeledger.kubelet.profile.resolve import KubeletProfile, resolve, with_gates
-from kubeledger.simulate.engine.failures import env_sources, objects, volume_sources
+from kubeledger.simulate.engine.failures import env_sources, volume_sources
 from kubeledger.simulate.scenario.models import Pods, Update
 from kubeledger.simulate.scenario.models_node import DRIVER, UNNAMED, Failure, claim_name
 from kubeledger.simulate.scenario.pod_types import (
@@ -44,7 +45,7 @@ def check_claims(sound: Sound, groups: Groups, settings: dict[str, Any]) -> Iter
             for suffix in entries[index].suffixes if named is not None else ():
                 assert named is not None
                 pod = named[1] + suffix
-                for claim in objects(spec.get("resourceClaims")):
+                for claim in objects_of(spec.get("resourceClaims")):
                     users.setdefault(f"{named[0]}/{claim_name(pod, claim)}", set()).add(pod)
     for index, claim in claims:
         key = f"{claim.namespace}/{claim.name}"
@@ -120,9 +121,9 @@ def _named(
 def _in(manifest: object) -> Iterator[tuple[str, str]]:
     """What a pod has that can fail, with its name."""
     spec = _spec_of(manifest)
-    for volume in objects(spec.get("volumes")):
+    for volume in objects_of(spec.get("volumes")):
         yield from volume_sources(volume)
-    for claim in objects(spec.get("resourceClaims")):
+    for claim in objects_of(spec.get("resourceClaims")):
         yield "claim", str(claim.get("name"))
     for container, _, _ in containers_of(manifest):
         name = str(container.get("name"))

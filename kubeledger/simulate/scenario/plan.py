@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from kubeledger.ingest.messages.settings_flags import minor_version
+from kubeledger.kubelet.kube.statuses import objects_of
 from kubeledger.kubelet.profile.resolve import resolve, with_gates
 from kubeledger.model.bodies.prober import ProbeType, TickResult
-from kubeledger.simulate.engine.failures import objects
 from kubeledger.simulate.engine.plan import (
     ContainerScript,
     DeviceScript,
@@ -280,7 +280,7 @@ def _claims(
     known = {(claim.namespace, claim.name): claim for claim in claims}
     namespace, pod = meta.get("namespace") or "default", f"{meta['name']}{suffix}"
     found = []
-    for each in objects(data["spec"].get("resourceClaims")):
+    for each in objects_of(data["spec"].get("resourceClaims")):
         name = claim_name(pod, each)
         claim = known.get((namespace, name))
         reserved = claim.reserved_for if claim is not None else None

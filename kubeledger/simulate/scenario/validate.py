@@ -18,6 +18,7 @@ from pydantic_core import ErrorDetails
 
 from kubeledger.ingest.sources.yaml_text import compose_yaml, scalar_of
 from kubeledger.ledger.storage import read_regular
+from kubeledger.model.errors import reason_of
 from kubeledger.simulate.scenario.models import Pods, Scenario
 from kubeledger.simulate.scenario.models_node import (
     Claim,
@@ -71,7 +72,7 @@ def read_documents(file: FilePath) -> list[Document]:
     try:
         data = read_regular(file, BYTES_MAX, links=True)
     except (OSError, ValueError) as error:  # ValueError: a name with a NUL byte
-        reason = ((error.strerror if isinstance(error, OSError) else "") or str(error)).lower()
+        reason = reason_of(error).lower()
         raise _error(Place(name), f"cannot be read: {reason}", "check the path") from error
     return parse_documents(name, data)
 

@@ -26,8 +26,9 @@ from kubeledger.ingest.sources.envelope.rows import (
     printed_rows,
     verbose_rows,
 )
-from kubeledger.ingest.sources.plain import object_of, objects_of
+from kubeledger.ingest.sources.plain import object_of
 from kubeledger.ingest.sources.prefix import ANY_ENTRY
+from kubeledger.kubelet.kube.statuses import objects_of
 from kubeledger.model.patterns import regex
 
 
