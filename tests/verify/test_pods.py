@@ -6,8 +6,10 @@ import msgspec
 import pytest
 
 from kubeledger.kubelet.kube.pod import Pod
-from kubeledger.model.bodies.lifecycle import PodListed
+from kubeledger.model.bodies.lifecycle import PodConfigChanged, PodListed
+from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.pods import PodRegister
+from tests.replay.strategies import record
 
 
 def listed(uid: str | None, image: str = "a:1", **fields: Any) -> PodListed:  # noqa: ANN401 # any field
@@ -55,6 +57,23 @@ def test_by_name() -> None:
     assert [seq_at(pods, ts, None) for ts in (50, 100, 499, 500)] == [10, 10, 10, 20]
     assert pods.at(100, None, "default", "other") is None
     assert pods.at(100, "u3", "default", "web") is None
+
+
+def test_config_lines_that_tell_of_changes() -> None:
+    pods = register((100, listed("u1")), (100, listed("u2")))
+    changed = PodConfigChanged(
+        namespace="default", pod="web", pod_uid="u1", operation="UPDATE", source="api"
+    )
+    for second in (150, 250):
+        pods.note_update(record(second, changed))
+    one, other = pods.at(100, "u1"), pods.at(100, "u2")
+    assert one is not None
+    assert other is not None
+    for begin, end, count in ((140, 260, 2), (150, 200, 1), (0, 149, 0)):
+        span = begin * NS_PER_S, end * NS_PER_S
+        assert pods.updates(one, *span) == count
+        assert pods.is_unchanged(one, *span) is (count == 0)
+        assert pods.is_unchanged(other, *span)
 
 
 def test_what_shows_no_spec_adds_nothing() -> None:

@@ -227,6 +227,7 @@ def test_sidecars(version: str, expected: str) -> None:
 def test_requests_of_the_whole_pod(version: str, expected: str) -> None:
     wants = pod(requests={"cpu": "5"}, resources={"requests": {"cpu": "1"}})
     assert reason(version, case(wants)) == expected
+    assert reason(version, case(pod("q", {"cpu": "1"}), wants)) == expected
 
 
 @pytest.mark.parametrize(
