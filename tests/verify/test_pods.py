@@ -8,6 +8,7 @@ import pytest
 from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.model.bodies.lifecycle import PodConfigChanged, PodListed
 from kubeledger.model.units import NS_PER_S
+from kubeledger.verify.evidence.container_specs import versions_of
 from kubeledger.verify.evidence.pods import PodRegister
 from tests.replay.strategies import record
 
@@ -74,6 +75,17 @@ def test_config_lines_that_tell_of_changes() -> None:
         assert pods.updates(one, *span) == count
         assert pods.is_unchanged(one, *span) is (count == 0)
         assert pods.is_unchanged(other, *span)
+
+
+def test_a_container_of_a_spec_by_its_name() -> None:
+    """Of several specs each is assumed to be the right one."""
+    spec = {"containers": [{"name": "app", "image": "a:1"}, {"name": "side", "image": "b:2"}]}
+    found = register((100, listed("u1", spec=spec))).at(100, "u1")
+    assert found is not None
+    (read,) = versions_of((found,))
+    named = [read.container(name) for name in ("app", "side", "other")]
+    assert [None if each is None else each.image for each in named] == ["a:1", "b:2", None]
+    assert [len(read.assumes(specs)) for specs in ((read,), (read, read))] == [0, 1]
 
 
 def test_what_shows_no_spec_adds_nothing() -> None:
