@@ -9,6 +9,7 @@ from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.model.bodies.lifecycle import PodConfigChanged, PodListed
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.container_specs import versions_of
+from kubeledger.verify.evidence.pod_intervals import ContainerRun, PodHistory
 from kubeledger.verify.evidence.pods import PodRegister
 from tests.replay.strategies import record
 
@@ -86,6 +87,20 @@ def test_a_container_of_a_spec_by_its_name() -> None:
     named = [read.container(name) for name in ("app", "side", "other")]
     assert [None if each is None else each.image for each in named] == ["a:1", "b:2", None]
     assert [len(read.assumes(specs)) for specs in ((read,), (read, read))] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("at_ns", "up"), [(9, []), (10, ["1"]), (19, ["1"]), (20, []), (39, ["2"]), (40, ["3"])]
+)
+def test_what_ran_at_a_time(at_ns: int, up: list[str]) -> None:
+    """A container until it died, or until another took its place."""
+    runs = [
+        ContainerRun("app", "1", started_ns=10, died_ns=20),
+        ContainerRun("app", "2", started_ns=30),
+        ContainerRun("app", "3", started_ns=40),
+    ]
+    pod = PodHistory(key="u1", uid="u1", namespace="default", name="web", runs=runs)
+    assert [run.container_id for run in pod.ran(at_ns)] == up
 
 
 def test_what_shows_no_spec_adds_nothing() -> None:
