@@ -213,9 +213,7 @@ class _NodeAuditor:
                 self._lines(file, number, piece)
                 number += len(piece.lines)
                 if piece.rest:
-                    self._rest(
-                        segment, number, piece.offset + sum(map(len, piece.lines)), piece.rest
-                    )
+                    self._rest(segment, number, piece.offset, piece.rest)
         except DamagedLedgerError as error:
             self._find(file, error.offset, self.walk.seq + 1, error.message)
         except NotRegularError as error:

@@ -353,7 +353,7 @@ def _settle_end(
     """Cut a torn tail off the open segment; refuse all else that is bad."""
     good_bytes = info.segments[-1].size_bytes
     acknowledged = counted.size_bytes if counted else 0
-    size = good_bytes if segment.sealed else _size(segment)
+    size = _size(segment)
     cut_short = segment.open and size < acknowledged and (bad is None or not bad.whole)
     if not cut_short:
         if bad is None:

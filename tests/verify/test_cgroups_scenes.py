@@ -336,6 +336,7 @@ def test_a_resize() -> None:
     [
         ("1.24.0", {}, {"memory.min": "104857600"}, "match"),
         ("1.24.0", {}, {"memory.min": "0"}, "impossible"),
+        ("1.24.0", {"memoryThrottlingFactor": 0.9}, {"memory.high": "4096"}, "match"),
         ("1.36.2", {"memoryReservationPolicy": "TieredReservation"},
          {"memory.low": "104857600"}, "match"),
         ("1.36.2", {"memoryReservationPolicy": "None"}, {"memory.low": "104857600"}, "match"),
@@ -344,10 +345,13 @@ def test_a_resize() -> None:
 def test_memory_qos_of_a_pod(
     version: str, settings: dict[str, Any], files: dict[str, str], verdict: str
 ) -> None:
-    """Its request is protected, by the version's file; what is not written is not judged."""
+    """Its request is protected, by the version's file; what is not written is not judged.
+
+    Nor is where a container without a limit is throttled: by what the node can allocate.
+    """
     listed = pod(requests={"cpu": "1", "memory": "100Mi"})
     steps = start(version, featureGates={"MemoryQoS": True}, **settings)
-    record = unified(BURST, "39", **files)
+    record = unified(f"{BURST}/c1" if "memory.high" in files else BURST, "39", **files)
     assert only([*steps, (9, added()), (10, listed), (10, record)]).verdict == verdict
 
 
@@ -486,6 +490,7 @@ HALF: dict[str, Any] = {"featureGates": {"QOSReserved": True}, "qosReserved": {"
         # Half of what Guaranteed pods request is kept from burstable.
         (HALF, "2Gi", level(2, 7 * GIB - GIB), "match"),
         (HALF, "2Gi", level(2, 6 * GIB + 4096), "impossible"),
+        ({**HALF, "qosReserved": {"memory": "100%"}}, "6Gi", level(2, 8 * GIB), "unverifiable"),
         # Far below the machine's memory the kernel may have refused it, and the usage stands.
         ({**HALF, "qosReserved": {"memory": "100%"}}, "6Gi", level(2, 2 * GIB), "unverifiable"),
         ({**HALF, "qosReserved": {"memory": "100%"}}, "6Gi", level(2, 9 * GIB), "impossible"),
@@ -565,7 +570,10 @@ AGAIN: list[tuple[float, Body]] = [(60.6, LATER[1]), LATER]
          "match"),
         # A refused pod is taken down when it is deleted; nothing is made for it.
         ([(20, added("b")), (20.1, REFUSED), (30, reported("b", "DELETE"))], 30.1, "match"),
+        ([(20, added("b")), (20.1, REFUSED)], 20.05, "impossible"),
         ([(20, added("b")), (20.1, REFUSED)], 30.1, "impossible"),
+        # What fails is tried again until the pod is gone.
+        ([(13, reported("a", "DELETE"))], 90, "match"),
         # Each new pod has one; its coming may be told behind it, or by a list alone.
         ([(20, added("b"))], 20.1, "match"),
         ([(20, added("b")), (20.05, QOSCgroupsUpdated()), (20.07, began("c-b", "b"))], 20.1,

@@ -122,7 +122,7 @@ def test_pods_that_are_gone_are_forgotten() -> None:
     context = VerifyContext()
     for record in records:
         context.prescan(record)
-    context.settle(records[-1].ts_ns)
+        context.settle(record.ts_ns)
     assert set(context.timeline.pods) == {"u-b", "u-c"}
     assert [listed.uid for listed in context.pods.newest()] == ["u-b", "u-c"]
     assert context.timeline.active(records[-1].ts_ns, records[-1].ts_ns).loss is None

@@ -6,8 +6,12 @@ import msgspec
 import pytest
 
 from kubeledger.kubelet.kube.pod import Pod
-from kubeledger.model.bodies.lifecycle import PodListed
+from kubeledger.model.bodies.lifecycle import PodConfigChanged, PodListed
+from kubeledger.model.units import NS_PER_S
+from kubeledger.verify.evidence.container_specs import versions_of
+from kubeledger.verify.evidence.pod_intervals import ContainerRun, PodHistory
 from kubeledger.verify.evidence.pods import PodRegister
+from tests.replay.strategies import record
 
 
 def listed(uid: str | None, image: str = "a:1", **fields: Any) -> PodListed:  # noqa: ANN401 # any field
@@ -55,6 +59,48 @@ def test_by_name() -> None:
     assert [seq_at(pods, ts, None) for ts in (50, 100, 499, 500)] == [10, 10, 10, 20]
     assert pods.at(100, None, "default", "other") is None
     assert pods.at(100, "u3", "default", "web") is None
+
+
+def test_config_lines_that_tell_of_changes() -> None:
+    pods = register((100, listed("u1")), (100, listed("u2")))
+    changed = PodConfigChanged(
+        namespace="default", pod="web", pod_uid="u1", operation="UPDATE", source="api"
+    )
+    for second in (150, 250):
+        pods.note_update(record(second, changed))
+    one, other = pods.at(100, "u1"), pods.at(100, "u2")
+    assert one is not None
+    assert other is not None
+    for begin, end, count in ((140, 260, 2), (150, 200, 1), (0, 149, 0)):
+        span = begin * NS_PER_S, end * NS_PER_S
+        assert pods.updates(one, *span) == count
+        assert pods.is_unchanged(one, *span) is (count == 0)
+        assert pods.is_unchanged(other, *span)
+
+
+def test_a_container_of_a_spec_by_its_name() -> None:
+    """Of several specs each is assumed to be the right one."""
+    spec = {"containers": [{"name": "app", "image": "a:1"}, {"name": "side", "image": "b:2"}]}
+    found = register((100, listed("u1", spec=spec))).at(100, "u1")
+    assert found is not None
+    (read,) = versions_of((found,))
+    named = [read.container(name) for name in ("app", "side", "other")]
+    assert [None if each is None else each.image for each in named] == ["a:1", "b:2", None]
+    assert [len(read.assumes(specs)) for specs in ((read,), (read, read))] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("at_ns", "up"), [(9, []), (10, ["1"]), (19, ["1"]), (20, []), (39, ["2"]), (40, ["3"])]
+)
+def test_what_ran_at_a_time(at_ns: int, up: list[str]) -> None:
+    """A container until it died, or until another took its place."""
+    runs = [
+        ContainerRun("app", "1", started_ns=10, died_ns=20),
+        ContainerRun("app", "2", started_ns=30),
+        ContainerRun("app", "3", started_ns=40),
+    ]
+    pod = PodHistory(key="u1", uid="u1", namespace="default", name="web", runs=runs)
+    assert [run.container_id for run in pod.ran(at_ns)] == up
 
 
 def test_what_shows_no_spec_adds_nothing() -> None:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerStarted,
@@ -12,7 +14,7 @@ from kubeledger.model.bodies.node import ClockStepped
 from kubeledger.model.record import Body
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.evidence.pods import ListedInstances
-from kubeledger.verify.evidence.times import Times
+from kubeledger.verify.evidence.times import Times, _most
 from tests.verify.histories import kubelet_of, scene
 
 POD: dict[str, Any] = {"namespace": "d", "pod": "a", "pod_uid": "u"}
@@ -54,6 +56,21 @@ def times(*steps: Step) -> Times:
 def span(found: Times, container_id: str, told: float) -> tuple[float, float] | None:
     when = found.started(container_id, round(told * NS_PER_S))
     return None if when is None else (when.from_ns // NS_PER_S, when.to_ns // NS_PER_S)
+
+
+@pytest.mark.parametrize(
+    ("spans", "greatest"),
+    [
+        ([], []),
+        ([(0, 4, 2), (2, 6, 3)], [(0, 2), (2, 3), (4, 3), (6, 0)]),
+        ([(0, 9, 5), (2, 3, 7)], [(0, 5), (2, 7), (3, 5), (9, 0)]),
+        ([(0, 1, 5), (1, 2, 1), (4, 5, 1)], [(0, 5), (1, 1), (2, 0), (4, 1), (5, 0)]),
+    ],
+)
+def test_the_greatest_of_spans_that_overlap(
+    spans: list[tuple[int, int, int]], greatest: list[tuple[int, int]]
+) -> None:
+    assert _most(spans) == greatest
 
 
 def test_a_relist_saw_it_a_little_earlier() -> None:

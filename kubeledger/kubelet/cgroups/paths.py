@@ -148,10 +148,9 @@ def _container_id(name: str) -> str | None:
 @lru_cache(maxsize=1 << 12)  # a path is in a line of each of its files, in every snapshot
 def below_controller(path: str) -> str:
     """A cgroup's path without its mount point and v1 controller."""
-    parts = path.strip("/").removeprefix("sys/fs/cgroup").strip("/").split("/")
-    if parts and all(part in _CONTROLLERS for part in parts[0].split(",")):
-        parts = parts[1:]
-    return "/".join(parts)
+    below = path.strip("/").removeprefix("sys/fs/cgroup").strip("/")
+    first, _, rest = below.partition("/")
+    return rest if all(part in _CONTROLLERS for part in first.split(",")) else below
 
 
 _ROOT: Final = "kubepods"

@@ -160,7 +160,7 @@ class LoopIterations:
             self._noted["relists"].add(record.ts_ns)
         elif isinstance(body, PodPreempted):
             self._noted["preempted"].add(record.ts_ns)
-        elif isinstance(body, self.KINDS) and not (isinstance(body, PodAdmitted) and body.inferred):
+        elif not (isinstance(body, PodAdmitted) and body.inferred):
             self._noted["relists"].add(record.ts_ns)
 
     def forget(self, before_ns: int) -> None:

@@ -144,7 +144,7 @@ def test_node_affinity_by_name() -> None:
     """By one of the two operators that fields have."""
     for operator, name, admits in (("In", "n1", True), ("In", "n2", False), ("Gt", "n2", False)):
         field = {"key": "metadata.name", "operator": operator, "values": [name]}
-        required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+        required = {"nodeSelectorTerms": [{}, {"matchFields": [field]}]}
         affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
         assert LINES.decided("1.28.0", case(pod(affinity=affinity)))["admit"] is admits
 
@@ -227,6 +227,7 @@ def test_sidecars(version: str, expected: str) -> None:
 def test_requests_of_the_whole_pod(version: str, expected: str) -> None:
     wants = pod(requests={"cpu": "5"}, resources={"requests": {"cpu": "1"}})
     assert reason(version, case(wants)) == expected
+    assert reason(version, case(pod("q", {"cpu": "1"}), wants)) == expected
 
 
 @pytest.mark.parametrize(

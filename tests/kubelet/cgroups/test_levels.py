@@ -40,14 +40,24 @@ def requests(memory: str) -> ResourceRequirements:
 
 
 @pytest.mark.parametrize(
-    ("version", "own", "score"),
-    [("1.31.0", "1Gi", 875), ("1.32.0", "1Gi", 750), ("1.36.2", "4Gi", 500), ("1.32.0", "0", 750)],
+    ("version", "own", "whole", "score"),
+    [
+        ("1.31.0", "1Gi", "", 875),
+        ("1.32.0", "1Gi", "", 750),
+        ("1.36.2", "4Gi", "", 500),
+        ("1.32.0", "0", "", 750),
+        ("1.36.2", "0", "11Gi", 500),
+    ],
 )
-def test_sidecar_outlives_its_containers(version: str, own: str, score: int) -> None:
-    """A sidecar is scored as the container with the smallest request, if that is lower."""
+def test_sidecar_outlives_its_containers(version: str, own: str, whole: str, score: int) -> None:
+    """A sidecar is scored as the container with the smallest request, if that is lower.
+
+    Of what the pod as a whole requests beyond its containers all have an equal share.
+    """
     sidecar = Container("s", requests(own), "Always")
     containers = (Container("a", requests("2Gi")), Container("b", requests("3Gi")))
-    pod = Pod(spec=PodSpec(containers=containers, init_containers=(sidecar,)))
+    asked = requests(whole) if whole else None
+    pod = Pod(spec=PodSpec(containers=containers, init_containers=(sidecar,), resources=asked))
     adjust = container_oom_score_adj(
         pod, sidecar, "Burstable", resolve(version).cgroups, memory_capacity=8 * GIB
     )

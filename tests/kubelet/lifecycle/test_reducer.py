@@ -18,6 +18,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodEvicted,
     PodListed,
     PodRejected,
+    PodStarted,
     PodTerminated,
     PodTerminating,
     RestartBackedOff,
@@ -178,6 +179,9 @@ HISTORIES: Histories = {
     "a UID that becomes known takes over": [
         started("1", uid=None), {"ns/p.c.container_id": "1", "without_uid": 1}, ADD,
         {"without_uid": 0, "names": {"ns/p": "u"}, "u.c.container_id": "1", "u.uid": "u"}],
+    "a pod that is said to run": [
+        PodStarted(**who()), {"u.phase": "Running"}, EVICTED, PodStarted(**who()),
+        {"u.phase": "Failed"}],
     "a pod that is deleted": [
         ADD, PodTerminating(**who(None), reason="deleted", grace_period_s=None),
         {"u.deleting": True}],

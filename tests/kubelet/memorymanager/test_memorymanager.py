@@ -17,6 +17,7 @@ from kubeledger.kubelet.memorymanager.checkpoint import (
 )
 from kubeledger.kubelet.memorymanager.hints import RequestedMemory
 from kubeledger.kubelet.memorymanager.machine import MemoryManagerError
+from kubeledger.kubelet.memorymanager.reducer import HANDLERS, MemoryManagerState
 from kubeledger.kubelet.profile.resolve import resolve, with_gates
 from kubeledger.model.bodies.resourcemanagers import MemoryBlock
 
@@ -45,6 +46,9 @@ def test_a_recorded_state() -> None:
     assert sum(block.size_bytes for block in blocks) == table.reserved_bytes
     assert table.allocatable_bytes == table.reserved_bytes + table.free_bytes
     assert MemoryBlock(numa_nodes=(0,), type="memory", size_bytes=134217728) in blocks
+    state = MemoryManagerState()
+    HANDLERS[type(body)](state, 7, body)
+    assert (state.file_read_ts_ns, state.machine) == (7, body.machine)
 
 
 def test_a_reserve_greater_than_the_total() -> None:

@@ -311,11 +311,14 @@ class PodOptions:
         return reasons
 
     def _protection(self, container: Container | None) -> dict[str, str]:
-        """Memory files of the pod, or of a container, with the gate MemoryQoS."""
-        factor = self._rules.throttling_factor
+        """Memory files of the pod, or of a container, with the gate MemoryQoS.
+
+        Without a limit the node's allocatable memory says where throttling begins, which is not
+        looked up here, so that nothing does; nor where the factor is not known.
+        """
         settings = UnifiedSettings(
             memory_qos=True,
-            throttling_factor=factor or 0.0,
+            throttling_factor=self._rules.throttling_factor,
             tiered_reservation=self._rules.tiered,
             limited_swap=False,
             memory_capacity=_ANY_CAPACITY,
@@ -326,10 +329,7 @@ class PodOptions:
         if container is None:
             return decision.pod
         files = decision.containers.get(container.name or "", {})
-        # Without a limit the node's allocatable memory counts, which is not looked up here.
-        throttled = "memory" in container.limits and factor is not None
-        return {n: t for n, t in files.items() if n in ("memory.min", "memory.low")
-                or (n == "memory.high" and throttled)}  # fmt: skip
+        return {name: text for name, text in files.items() if name in _UNPROTECTED}
 
 
 def _texts(files: dict[str, str]) -> Values:
