@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from kubeledger.analyze.problems.told import Row, Told, whole_us
+from kubeledger.kubelet.kube.statuses import objects_of
 from kubeledger.model.bodies import eviction, images, ledger, lifecycle, node, prober
 from kubeledger.model.patterns import regex
 from kubeledger.model.record import Body, Record
@@ -361,68 +362,61 @@ def failed(told: Told) -> Iterator[Row]:
     None that was stopped, or of which it is told that its containers crash; what the kubelet kills
     for a reason of the pod's (``DeadlineExceeded``) is told by that.
     """
-    ended = {
-        _uid_of(r)
-        for r in told.of(
-            lifecycle.PodEvicted,
-            lifecycle.PodRejected,
-            eviction.PodPreempted,
-            eviction.ProcessKilled,
-        )
-    }
-    killed = {_uid_of(record) for record in told.of(lifecycle.ContainerKilled)}
-    stopped = [
-        (r, body) for r, body in told.bodies(lifecycle.PodTerminating) if body.reason != "ended"
-    ]
-    crashing = {each.pod_uid for each in told.stages if each.stage == "run"}
+    ended = _uids(
+        told,
+        *(lifecycle.PodEvicted, lifecycle.PodRejected, eviction.PodPreempted),
+        eviction.ProcessKilled,
+    )
+    stopped_ns: dict[str | None, int] = {}
+    for record, end in told.bodies(lifecycle.PodTerminating):
+        if end.reason != "ended" and end.pod_uid is not None:
+            stopped_ns[end.pod_uid] = min(stopped_ns.get(end.pod_uid, record.ts_ns), record.ts_ns)
+    crashing = {each.pod_uid for each in told.stages if each.stage == "run"} - {None}
+    interrupted = crashing | _uids(told, lifecycle.ContainerKilled)
     pods: dict[tuple[str, str, str | None], list[tuple[Record, dict[str, Any]]]] = {}
     for record, body in told.bodies(lifecycle.PodListed):
         status, uid = body.status or {}, body.pod_uid
         reason = status.get("reason")
-        if reason in _OF_SHUTDOWN or (uid is not None and uid in ended):
+        if reason in _OF_SHUTDOWN or uid in ended:
             continue
-        if (
-            reason is None
-            and uid is not None
-            and (
-                uid in crashing
-                or uid in killed
-                or any(each.pod_uid == uid and r.ts_ns <= record.ts_ns for r, each in stopped)
-            )
-        ):
-            continue
-        pods.setdefault((body.namespace, body.pod, uid), []).append((record, status))
+        was_stopped = stopped_ns.get(uid, record.ts_ns + 1) <= record.ts_ns
+        if reason is not None or not (uid in interrupted or was_stopped):
+            pods.setdefault((body.namespace, body.pod, uid), []).append((record, status))
     for (namespace, pod, _), listed in pods.items():
-        codes = {str(code) for _, status in listed for code in _exit_codes(status)}
-        said = [
-            next((status[key] for _, status in listed if status.get(key) is not None), None)
-            for key in ("reason", "message")
-        ]
+        codes = {code for _, status in listed for code in _exit_codes(status)}
         yield {
             "seq": min(record.seq for record, _ in listed),
             "ts_ns": min(whole_us(record.ts_ns) for record, _ in listed),
             "name": slashed(namespace, pod),
-            "reason": said[0],
-            "message": said[1],
             "codes": tuple(sorted(codes)),
+            **{name: _said_first(name, listed) for name in ("reason", "message")},
         }
 
 
 _OF_SHUTDOWN = ("NodeShutdown", "Shutdown", "Terminated")
 
 
-def _uid_of(record: Record) -> str | None:
-    body: Any = record.body
-    uid: str | None = body.victim_uid if isinstance(body, eviction.PodPreempted) else body.pod_uid
-    return uid
+def _uids(told: Told, *bodies: type[Body]) -> set[str | None]:
+    """Of pods that records of these kinds are about."""
+    found: set[str | None] = set()
+    for record in told.of(*bodies):
+        body: Any = record.body
+        is_victim = isinstance(body, eviction.PodPreempted)
+        found.add(body.victim_uid if is_victim else body.pod_uid)
+    return found - {None}
 
 
-def _exit_codes(status: dict[str, Any]) -> Iterator[object]:
-    for container in status.get("containerStatuses") or ():
-        state = container.get("state") or {}
-        code = (state.get("terminated") or {}).get("exitCode")
-        if code is not None:
-            yield code
+def _said_first(name: str, listed: Iterable[tuple[Record, dict[str, Any]]]) -> str | None:
+    said = (status.get(name) for _, status in listed)
+    return next((str(each) for each in said if each is not None), None)
+
+
+def _exit_codes(status: dict[str, Any]) -> Iterator[str]:
+    for container in objects_of(status.get("containerStatuses")):
+        for state in objects_of([container.get("state")]):
+            for end in objects_of([state.get("terminated")]):
+                if end.get("exitCode") is not None:
+                    yield str(end["exitCode"])
 
 
 def preempted(told: Told) -> Iterator[Row]:
