@@ -16,8 +16,9 @@ from kubeledger.fleet.types import Head, NodeSpec, SourceSeen
 from kubeledger.ledger.storage import node_name
 from kubeledger.model.errors import BadInputError
 
-ROOMS = ("ingest", "kubelet", "ledger", "model", "replay", "verify")
-"""Rooms of kubeledger on which records and verdicts depend."""
+_OF_PROBLEMS = tuple(f"analyze/problems/{module}" for module in ("rows", "table", "told"))
+ROOMS = ("ingest", "kubelet", "ledger", "model", "replay", "verify", *_OF_PROBLEMS)
+"""What of kubeledger records, verdicts and what went wrong depend on."""
 
 _PACKAGE = Path(__file__).parent.parent
 _SUFFIXES = (".py", ".txt")

@@ -30,7 +30,10 @@ def test_the_rooms_are_all_on_which_an_import_and_verification_rest() -> None:
         if room not in reached:
             reached.add(room)
             todo += needs.get(room, ())
-    assert set(ROOMS) == reached
+    modules = {path_of(module).removesuffix(".py") for module in MODULES}
+    problems = {name for name in modules if name.startswith("analyze/problems/")}
+    words = {"analyze/problems/__init__", "analyze/problems/sentences"}
+    assert set(ROOMS) == reached | (problems - words)
 
 
 def test_the_version_changes_with_any_file_that_decides(

@@ -7,35 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from kubeledger.analyze.problems.told import Row, Told, whole_us
-from kubeledger.model.bodies.eviction import (
-    OutOfMemory,
-    PodPreempted,
-    PodSpared,
-    ProcessKilled,
-    ReclaimAttempted,
-)
-from kubeledger.model.bodies.images import GarbageCollected, GarbageCollectionStarted, ImageDeleted
-from kubeledger.model.bodies.ledger import FindingReported, LinesNotUnderstood
-from kubeledger.model.bodies.lifecycle import (
-    ContainerDied,
-    ContainerKilled,
-    ContainerStarted,
-    KubernetesEvent,
-    PodEvicted,
-    PodListed,
-    PodRejected,
-    PodResized,
-    PodTerminating,
-    RestartBackedOff,
-)
-from kubeledger.model.bodies.node import (
-    ClockStepped,
-    KubeletExited,
-    KubeletStarted,
-    LogThinned,
-    ShutdownProgressed,
-)
-from kubeledger.model.bodies.prober import ProbeTransitioned
+from kubeledger.kubelet.kube.statuses import objects_of
+from kubeledger.model.bodies import eviction, images, ledger, lifecycle, node, prober
 from kubeledger.model.patterns import regex
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
@@ -95,8 +68,8 @@ def of(body: type[Body], say: Callable[[Any], dict[str, object]]) -> Rows:
 
 def not_ready(told: Told) -> Iterator[Row]:
     """Not those that a start or a shutdown brings along."""
-    starts = [record.ts_ns for record in told.of(KubeletStarted)]
-    shutdowns = [record.ts_ns for record in told.of(ShutdownProgressed)]
+    starts = [record.ts_ns for record in told.of(node.KubeletStarted)]
+    shutdowns = [record.ts_ns for record in told.of(node.ShutdownProgressed)]
     for each in told.conditions:
         begin_ns, until_ns = each.ts_ns, each.until_ts_ns
         if each.condition != "Ready" or each.status == "True":
@@ -126,7 +99,7 @@ def pressure(told: Told) -> Iterator[Row]:
 
 def kubelet_deaths(told: Told) -> Iterator[Row]:
     """Those that nobody asked for."""
-    for record, body in told.bodies(KubeletExited):
+    for record, body in told.bodies(node.KubeletExited):
         if body.reason != "stopped":
             said = {"message": body.message, "pid": body.pid}
             yield _row(record, subject="kubelet", exit_seq=record.seq, **said)
@@ -134,11 +107,11 @@ def kubelet_deaths(told: Told) -> Iterator[Row]:
 
 def kubelet_restarts(told: Told) -> Iterator[Row]:
     """Kubelets that began after another one, also those of which only the end is recorded."""
-    starts = [(record.seq, body) for record, body in told.bodies(KubeletStarted)]
-    for record, body in told.bodies(KubeletStarted):
+    starts = [(record.seq, body) for record, body in told.bodies(node.KubeletStarted)]
+    for record, body in told.bodies(node.KubeletStarted):
         if body.restart:
             yield _row(record, subject="kubelet", pid=body.pid, start_seq=record.seq)
-    for record, exit_ in told.bodies(KubeletExited):
+    for record, exit_ in told.bodies(node.KubeletExited):
         before = [start.pid for seq, start in starts if seq < record.seq]
         if exit_.pid is not None and before and exit_.pid not in before:
             yield _row(record, subject="kubelet", pid=exit_.pid, start_seq=record.seq)
@@ -153,7 +126,7 @@ def violations(told: Told) -> Iterator[Row]:
 
 def troubles(told: Told) -> Iterator[Row]:
     """Those that nothing else tells: a condition, a trouble that they follow from, a start."""
-    starts = [r.ts_ns for r, body in told.bodies(KubeletStarted) if body.from_start]
+    starts = [r.ts_ns for r, body in told.bodies(node.KubeletStarted) if body.from_start]
     unready = [
         (each.ts_ns - _MINUTE_NS, each.until_ts_ns)
         for each in told.conditions
@@ -209,8 +182,8 @@ def _follows(trouble: TroubleEpisode, other: TroubleEpisode) -> bool:
 
 def out_of_memory(told: Told) -> Iterator[Row]:
     """Reports of the kernel without a kill."""
-    caused = {record.cause for record in told.of(ProcessKilled)}
-    for record, body in told.bodies(OutOfMemory):
+    caused = {record.cause for record in told.of(eviction.ProcessKilled)}
+    for record, body in told.bodies(eviction.OutOfMemory):
         if record.seq not in caused:
             uid = None if body.pod_uid is None else f"pod {body.pod_uid}"
             names = (body.invoked_by, _pod(body) or None, uid, body.cgroup)
@@ -220,8 +193,10 @@ def out_of_memory(told: Told) -> Iterator[Row]:
 
 def gc_failed(told: Told) -> Iterator[Row]:
     """Not the one without statistics yet: a kubelet sends an event of it only if it fails again."""
-    runs = [(r, body) for r, body in told.bodies(GarbageCollected) if body.outcome == "failed"]
-    starts = {record.seq: body for record, body in told.bodies(GarbageCollectionStarted)}
+    runs = [
+        (r, body) for r, body in told.bodies(images.GarbageCollected) if body.outcome == "failed"
+    ]
+    starts = {record.seq: body for record, body in told.bodies(images.GarbageCollectionStarted)}
     for record, body in runs:
         is_early = not body.error or _NO_STATS.search(body.error)
         if is_early and not any(
@@ -241,11 +216,11 @@ def gc_failed(told: Told) -> Iterator[Row]:
 
 def reclaim_failed(told: Told) -> Iterator[Row]:
     """Attempts of which no pod that had to go is known."""
-    evicting = {record.cause for record in told.of(PodEvicted)}
+    evicting = {record.cause for record in told.of(lifecycle.PodEvicted)}
     spared: dict[int | None, list[str]] = {}
-    for record, body in told.bodies(PodSpared):
+    for record, body in told.bodies(eviction.PodSpared):
         spared.setdefault(record.cause, []).append(_pod(body))
-    for record, tried in told.bodies(ReclaimAttempted):
+    for record, tried in told.bodies(eviction.ReclaimAttempted):
         if tried.outcome == "nothing" or (tried.outcome is None and record.seq not in evicting):
             ranked = None if tried.ranked is None else [_pod(each) for each in tried.ranked]
             left = spared.get(record.seq)
@@ -255,12 +230,12 @@ def reclaim_failed(told: Told) -> Iterator[Row]:
 
 def reclaimed(told: Told) -> Iterator[Row]:
     """Attempts for which unused images and containers sufficed."""
-    for record, body in told.bodies(ReclaimAttempted):
+    for record, body in told.bodies(eviction.ReclaimAttempted):
         if body.outcome == "node_level":
             yield _row(record, subject=_short(body, "something"))
 
 
-def _short(body: ReclaimAttempted | PodEvicted, unknown: str) -> str:
+def _short(body: eviction.ReclaimAttempted | lifecycle.PodEvicted, unknown: str) -> str:
     """What was short."""
     names = (each for each in (body.signal, body.resource) if each is not None)
     return next(names, unknown)
@@ -268,7 +243,7 @@ def _short(body: ReclaimAttempted | PodEvicted, unknown: str) -> str:
 
 def shutdowns(told: Told) -> Iterator[Row]:
     """Whether the kubelet let it go on, and how many groups of pods were late."""
-    steps = [(record, body.step) for record, body in told.bodies(ShutdownProgressed)]
+    steps = [(record, body.step) for record, body in told.bodies(node.ShutdownProgressed)]
     for record, step in steps:
         if step == "detected":
             after = Counter(each for later, each in steps if later.seq > record.seq)
@@ -278,22 +253,24 @@ def shutdowns(told: Told) -> Iterator[Row]:
 
 def reboots(told: Told) -> Iterator[Row]:
     """As the kubelet reports them."""
-    for record, body in told.bodies(KubernetesEvent):
+    for record, body in told.bodies(lifecycle.KubernetesEvent):
         if body.object_kind == "Node" and body.reason == "Rebooted":
             yield _row(record, subject="reboot")
 
 
 def findings(told: Told) -> Iterator[Row]:
     """About the sources; those of the clock are told by steps of it."""
-    for record, body in told.bodies(FindingReported):
+    for record, body in told.bodies(ledger.FindingReported):
         if not body.finding.startswith("clock_"):
             yield _row(record, subject=body.finding, message=body.message)
 
 
-LOG_LOST = of(LogThinned, lambda body: {"subject": "log"})
-CLOCK_STEPS = of(ClockStepped, lambda body: {"subject": "clock"})
-NOT_UNDERSTOOD = of(LinesNotUnderstood, lambda body: {"subject": body.shape, "lines": body.count})
-DELETED = of(ImageDeleted, lambda body: {"subject": "images"})
+LOG_LOST = of(node.LogThinned, lambda body: {"subject": "log"})
+CLOCK_STEPS = of(node.ClockStepped, lambda body: {"subject": "clock"})
+NOT_UNDERSTOOD = of(
+    ledger.LinesNotUnderstood, lambda body: {"subject": body.shape, "lines": body.count}
+)
+DELETED = of(images.ImageDeleted, lambda body: {"subject": "images"})
 
 
 # --- pods ---------------------------------------------------------------------------------
@@ -313,7 +290,7 @@ def stuck(told: Told) -> Iterator[Row]:
 def _first_starts(told: Told) -> dict[tuple[str | None, str | None], int]:
     """Pod's UID and container -> when it first started; also under no container's name."""
     found: dict[tuple[str | None, str | None], int] = {}
-    for record, body in told.bodies(ContainerStarted):
+    for record, body in told.bodies(lifecycle.ContainerStarted):
         if body.pod_uid is not None and body.container is not None and not body.sandbox:
             for name in (body.container, None):
                 key = (body.pod_uid, name)
@@ -344,7 +321,7 @@ def _is_long(row: Row) -> bool:
 def _before_start(told: Told) -> Iterator[tuple[StageEpisode, dict[str, Any]]]:
     """Refusals are told by themselves, and what a refused pod lacks is moot."""
     refused_ns: dict[object, int] = {}
-    for record, body in told.bodies(PodRejected):
+    for record, body in told.bodies(lifecycle.PodRejected):
         for key in (body.pod_uid, (body.namespace, body.pod)):
             refused_ns[key] = min(refused_ns.get(key, record.ts_ns), record.ts_ns)
     refused_ns.pop(None, None)
@@ -385,63 +362,66 @@ def failed(told: Told) -> Iterator[Row]:
     None that was stopped, or of which it is told that its containers crash; what the kubelet kills
     for a reason of the pod's (``DeadlineExceeded``) is told by that.
     """
-    ended = {_uid_of(r) for r in told.of(PodEvicted, PodRejected, PodPreempted, ProcessKilled)}
-    killed = {_uid_of(record) for record in told.of(ContainerKilled)}
-    stopped = [(r, body) for r, body in told.bodies(PodTerminating) if body.reason != "ended"]
-    crashing = {each.pod_uid for each in told.stages if each.stage == "run"}
+    ended = _uids(
+        told,
+        *(lifecycle.PodEvicted, lifecycle.PodRejected, eviction.PodPreempted),
+        eviction.ProcessKilled,
+    )
+    stopped_ns: dict[str | None, int] = {}
+    for record, end in told.bodies(lifecycle.PodTerminating):
+        if end.reason != "ended" and end.pod_uid is not None:
+            stopped_ns[end.pod_uid] = min(stopped_ns.get(end.pod_uid, record.ts_ns), record.ts_ns)
+    crashing = {each.pod_uid for each in told.stages if each.stage == "run"} - {None}
+    interrupted = crashing | _uids(told, lifecycle.ContainerKilled)
     pods: dict[tuple[str, str, str | None], list[tuple[Record, dict[str, Any]]]] = {}
-    for record, body in told.bodies(PodListed):
+    for record, body in told.bodies(lifecycle.PodListed):
         status, uid = body.status or {}, body.pod_uid
         reason = status.get("reason")
-        if reason in _OF_SHUTDOWN or (uid is not None and uid in ended):
+        if reason in _OF_SHUTDOWN or uid in ended:
             continue
-        if (
-            reason is None
-            and uid is not None
-            and (
-                uid in crashing
-                or uid in killed
-                or any(each.pod_uid == uid and r.ts_ns <= record.ts_ns for r, each in stopped)
-            )
-        ):
-            continue
-        pods.setdefault((body.namespace, body.pod, uid), []).append((record, status))
+        was_stopped = stopped_ns.get(uid, record.ts_ns + 1) <= record.ts_ns
+        if reason is not None or not (uid in interrupted or was_stopped):
+            pods.setdefault((body.namespace, body.pod, uid), []).append((record, status))
     for (namespace, pod, _), listed in pods.items():
-        codes = {str(code) for _, status in listed for code in _exit_codes(status)}
-        said = [
-            next((status[key] for _, status in listed if status.get(key) is not None), None)
-            for key in ("reason", "message")
-        ]
+        codes = {code for _, status in listed for code in _exit_codes(status)}
         yield {
             "seq": min(record.seq for record, _ in listed),
             "ts_ns": min(whole_us(record.ts_ns) for record, _ in listed),
             "name": slashed(namespace, pod),
-            "reason": said[0],
-            "message": said[1],
             "codes": tuple(sorted(codes)),
+            **{name: _said_first(name, listed) for name in ("reason", "message")},
         }
 
 
 _OF_SHUTDOWN = ("NodeShutdown", "Shutdown", "Terminated")
 
 
-def _uid_of(record: Record) -> str | None:
-    body: Any = record.body
-    uid: str | None = body.victim_uid if isinstance(body, PodPreempted) else body.pod_uid
-    return uid
+def _uids(told: Told, *bodies: type[Body]) -> set[str | None]:
+    """Of pods that records of these kinds are about."""
+    found: set[str | None] = set()
+    for record in told.of(*bodies):
+        body: Any = record.body
+        is_victim = isinstance(body, eviction.PodPreempted)
+        found.add(body.victim_uid if is_victim else body.pod_uid)
+    return found - {None}
 
 
-def _exit_codes(status: dict[str, Any]) -> Iterator[object]:
-    for container in status.get("containerStatuses") or ():
-        state = container.get("state") or {}
-        code = (state.get("terminated") or {}).get("exitCode")
-        if code is not None:
-            yield code
+def _said_first(name: str, listed: Iterable[tuple[Record, dict[str, Any]]]) -> str | None:
+    said = (status.get(name) for _, status in listed)
+    return next((str(each) for each in said if each is not None), None)
+
+
+def _exit_codes(status: dict[str, Any]) -> Iterator[str]:
+    for container in objects_of(status.get("containerStatuses")):
+        for state in objects_of([container.get("state")]):
+            for end in objects_of([state.get("terminated")]):
+                if end.get("exitCode") is not None:
+                    yield str(end["exitCode"])
 
 
 def preempted(told: Told) -> Iterator[Row]:
     """One victim each."""
-    for record, body in told.bodies(PodPreempted):
+    for record, body in told.bodies(eviction.PodPreempted):
         names = (body.preemptor_namespace, body.preemptor_pod)
         missing = [f"{each.resource}={each.quantity}" for each in body.insufficient]
         yield _row(
@@ -456,8 +436,8 @@ def preempted(told: Told) -> Iterator[Row]:
 
 def evicted(told: Told) -> Iterator[Row]:
     """A pod counts once, and also if the manager did not wait for its end: it had failed then."""
-    pods: dict[str, list[tuple[Record, PodEvicted]]] = {}
-    for record, body in told.bodies(PodEvicted):
+    pods: dict[str, list[tuple[Record, lifecycle.PodEvicted]]] = {}
+    for record, body in told.bodies(lifecycle.PodEvicted):
         pods.setdefault(_pod(body) if body.pod_uid is None else body.pod_uid, []).append(
             (record, body)
         )
@@ -470,20 +450,20 @@ def evicted(told: Told) -> Iterator[Row]:
 
 def spared(told: Told) -> Iterator[Row]:
     """Critical pods that were to be evicted."""
-    for record, body in told.bodies(PodSpared):
+    for record, body in told.bodies(eviction.PodSpared):
         yield _row(record, subject=_pod(body))
 
 
 def refused(told: Told) -> Iterator[Row]:
     """Pods that the kubelet did not admit."""
-    for record, body in told.bodies(PodRejected):
+    for record, body in told.bodies(lifecycle.PodRejected):
         yield _row(record, subject=body.reason, name=_pod(body), message=body.message)
 
 
 def resizes(told: Told) -> Iterator[Row]:
     """Of each pod the last one, if it does not fit."""
-    last: dict[str, tuple[Record, PodResized]] = {}
-    for record, body in told.bodies(PodResized):
+    last: dict[str, tuple[Record, lifecycle.PodResized]] = {}
+    for record, body in told.bodies(lifecycle.PodResized):
         last[_pod(body) if body.pod_uid is None else body.pod_uid] = record, body
     for record, body in last.values():
         if body.outcome in {"deferred", "infeasible"}:
@@ -496,7 +476,7 @@ def resizes(told: Told) -> Iterator[Row]:
 
 def oom_kills(told: Told) -> Iterator[Row]:
     """Whom the kernel killed, and whose memory was used up."""
-    for record, body in told.bodies(ProcessKilled):
+    for record, body in told.bodies(eviction.ProcessKilled):
         of_pod = "" if body.pod_uid is None else f" of pod {body.pod_uid}"
         process = None if body.process is None else body.process + of_pod
         name = _container(body)
@@ -515,7 +495,7 @@ _OF_PROBES = ("liveness_probe", "startup_probe", "post_start_hook")
 def killed(told: Told) -> Iterator[Row]:
     """Containers that a probe or hook killed."""
     back_offs = _back_offs(told)
-    for record, body in told.bodies(ContainerKilled):
+    for record, body in told.bodies(lifecycle.ContainerKilled):
         if body.reason in _OF_PROBES:
             back_off_s = back_offs.get(_uid_and_container(body))
             yield _row(record, subject=_container(body), reason=body.reason, back_off_s=back_off_s)
@@ -524,7 +504,7 @@ def killed(told: Told) -> Iterator[Row]:
 def _back_offs(told: Told) -> dict[tuple[str, str] | None, int | None]:
     """Pod's UID and container -> the longest of its back-offs, s."""
     found: dict[tuple[str, str] | None, int | None] = {}
-    for _, body in told.bodies(RestartBackedOff):
+    for _, body in told.bodies(lifecycle.RestartBackedOff):
         key = _uid_and_container(body)
         found[key] = max(found.get(key) or 0, body.back_off_s)
     found[None] = None
@@ -535,15 +515,15 @@ def crashed(told: Told) -> Iterator[Row]:
     """Containers that fail by themselves; what a probe or the kernel killed is told by that."""
     back_offs, by_kernel = (
         _back_offs(told),
-        {_uid_and_container(body) for _, body in told.bodies(ProcessKilled)},
+        {_uid_and_container(body) for _, body in told.bodies(eviction.ProcessKilled)},
     )
     explained = by_kernel | {
         _uid_and_container(body)
-        for _, body in told.bodies(ContainerKilled)
+        for _, body in told.bodies(lifecycle.ContainerKilled)
         if body.reason in _OF_PROBES
     }
     codes: dict[tuple[str, str] | None, list[int]] = {}
-    for record, body in told.bodies(ContainerDied):
+    for record, body in told.bodies(lifecycle.ContainerDied):
         key = _uid_and_container(body)
         is_by_itself = body.exit_code and record.cause is None and not body.sandbox
         if is_by_itself and not (body.exit_code == 137 and key in by_kernel - {None}):
@@ -567,13 +547,13 @@ def crashed(told: Told) -> Iterator[Row]:
 def unready(told: Told) -> Iterator[Row]:
     """Containers that ceased to be ready, that never became so, or failed without a known start."""
     were_ready = set()
-    for record, body in told.bodies(ProbeTransitioned):
+    for record, body in told.bodies(prober.ProbeTransitioned):
         if body.to_result == "success":
             were_ready.add(_uid_and_container(body))
         is_loss = (body.from_result, body.to_result) == ("success", "failure")
         if body.probe_type == "readiness" and is_loss:
             yield _row(record, subject=_container(body), form="ceased")
-    started = {_uid_and_container(body) for _, body in told.bodies(ContainerStarted)}
+    started = {_uid_and_container(body) for _, body in told.bodies(lifecycle.ContainerStarted)}
     for each in told.stages:
         key = _uid_and_container(each)
         if each.stage == "ready" and each.is_open and (key is None or key not in were_ready):

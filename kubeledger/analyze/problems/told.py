@@ -7,40 +7,7 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kubeledger.model.bodies.eviction import (
-    OutOfMemory,
-    PodPreempted,
-    PodSpared,
-    ProcessKilled,
-    ReclaimAttempted,
-)
-from kubeledger.model.bodies.images import (
-    GarbageCollected,
-    GarbageCollectionStarted,
-    ImageDeleted,
-)
-from kubeledger.model.bodies.ledger import FindingReported, LinesNotUnderstood
-from kubeledger.model.bodies.lifecycle import (
-    ContainerDied,
-    ContainerKilled,
-    ContainerStarted,
-    KubernetesEvent,
-    PodEvicted,
-    PodListed,
-    PodRejected,
-    PodResized,
-    PodTerminating,
-    RestartBackedOff,
-)
-from kubeledger.model.bodies.node import (
-    ClockStepped,
-    ErrorsLogged,
-    KubeletExited,
-    KubeletStarted,
-    LogThinned,
-    ShutdownProgressed,
-)
-from kubeledger.model.bodies.prober import ProbeTransitioned
+from kubeledger.model.bodies import eviction, images, ledger, lifecycle, node, prober
 from kubeledger.model.record import Body, Record
 from kubeledger.replay.episodes import node_conditions, pod_stages, safety
 
@@ -56,17 +23,19 @@ _Body = TypeVar("_Body", bound=Body)
 _KEPT: Mapping[type[Body], Callable[[Any], bool]] = {
     **dict.fromkeys(
         (
-            ClockStepped, ContainerDied, ContainerKilled, ContainerStarted, ErrorsLogged,
-            FindingReported, GarbageCollected, GarbageCollectionStarted, ImageDeleted,
-            KubeletExited, KubeletStarted, LinesNotUnderstood, LogThinned, OutOfMemory,
-            PodEvicted, PodPreempted, PodRejected, PodResized, PodSpared, PodTerminating,
-            ProbeTransitioned, ProcessKilled, ReclaimAttempted, RestartBackedOff,
-            ShutdownProgressed,
+            eviction.OutOfMemory, eviction.PodPreempted, eviction.PodSpared,
+            eviction.ProcessKilled, eviction.ReclaimAttempted, images.GarbageCollected,
+            images.GarbageCollectionStarted, images.ImageDeleted, ledger.FindingReported,
+            ledger.LinesNotUnderstood, lifecycle.ContainerDied, lifecycle.ContainerKilled,
+            lifecycle.ContainerStarted, lifecycle.PodEvicted, lifecycle.PodRejected,
+            lifecycle.PodResized, lifecycle.PodTerminating, lifecycle.RestartBackedOff,
+            node.ClockStepped, node.ErrorsLogged, node.KubeletExited, node.KubeletStarted,
+            node.LogThinned, node.ShutdownProgressed, prober.ProbeTransitioned,
         ),
         lambda _: True,
     ),
-    KubernetesEvent: lambda body: body.type == "Warning" or body.object_kind == "Node",
-    PodListed: lambda body: (body.status or {}).get("phase") == "Failed",
+    lifecycle.KubernetesEvent: lambda body: body.type == "Warning" or body.object_kind == "Node",
+    lifecycle.PodListed: lambda body: (body.status or {}).get("phase") == "Failed",
 }  # fmt: skip
 """Body -> whether one of them counts."""
 _EPISODES = pod_stages.KINDS | node_conditions.KINDS | safety.KINDS
@@ -111,7 +80,8 @@ class Told:
         self._violations += self._safety.take(record)
 
     def of(self, *bodies: type[Body]) -> list[Record]:
-        """Its records of these, each body's in the order of their numbers."""
+        """Its records of these, in the order of their numbers."""
+        assert _KEPT.keys() >= {*bodies}, "a kind that is not kept"
         found = (self._records.get(body, ()) for body in bodies)
         return sorted(chain.from_iterable(found), key=lambda record: record.seq)
 
@@ -166,4 +136,4 @@ def told_by(history: History) -> Told:
 
 def lines_cut(told: Told) -> int:
     """How many lines of its log lack their end."""
-    return sum(body.lines_cut for _, body in told.bodies(LogThinned))
+    return sum(body.lines_cut for _, body in told.bodies(node.LogThinned))

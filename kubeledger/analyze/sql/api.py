@@ -222,7 +222,6 @@ def connect(
     timeout_s: float = DEFAULT_TIMEOUT_S,
     memory_limit: str | None = None,
     is_fixed: bool = False,
-    is_held: bool = False,
 ) -> Queryable:
     """Open a ledger for SQL.
 
@@ -233,10 +232,9 @@ def connect(
             not fit goes to a temporary directory. None is DuckDB's default.
         is_fixed: what is appended after a query has loaded all it names is not seen by later
             ones that name no more; else every query sees what there is.
-        is_held: records are copied into memory at the first query, for the many that follow.
     """
     return Queryable(
-        LedgerTables(Path(ledger), is_held=is_held),
+        LedgerTables(Path(ledger)),
         timeout_s=timeout_s,
         memory_limit=memory_limit,
         is_fixed=is_fixed,

@@ -191,11 +191,6 @@ DERIVED: Mapping[str, DerivedTable] = {
 
 _TAIL = "stored.tail"
 _SUPERSEDED = "stored.superseded"
-_HELD = "stored.held"
-
-
-_HELD_MAX = 200_000
-"""More records than this are not copied into memory: each query reads what it needs of them."""
 
 
 class LedgerTables:
@@ -203,13 +198,10 @@ class LedgerTables:
 
     Args:
         path: the ledger's directory.
-        is_held: many questions follow: the records that they need are copied into memory at once,
-            in place of being looked up for each.
     """
 
-    def __init__(self, path: Path, *, is_held: bool = False) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self._is_held = is_held
         self._history: Parquet | None = None
 
     @property
@@ -239,8 +231,6 @@ class LedgerTables:
             for name, table in DERIVED.items():
                 create_table(connection, name, table.columns, made.get(name, ()), scratch)
         _create_rows(connection, covered.paths, _superseded(ledger))
-        if self._is_held and needs.records:
-            _hold_rows(connection, needs)
         return covered.paths
 
     def damage(self, words: str) -> None:
@@ -313,17 +303,6 @@ def _create_rows(
             f" ANTI JOIN {_SUPERSEDED} AS s ON r.node = s.node AND r.seq = s.seq"
         )
     connection.execute(f"CREATE VIEW {ROWS} AS {rows}")
-
-
-def _hold_rows(connection: duckdb.DuckDBPyConnection, needs: Needs) -> None:
-    """Copy the rows of the kinds that are needed, unless they are many, and evidence if it is."""
-    kinds = "true" if needs.kinds is None else f"kind IN ({', '.join(map(quoted, needs.kinds))})"
-    (count,) = connection.execute(f"SELECT count(*) FROM {ROWS} WHERE {kinds}").fetchone() or (0,)
-    if count > _HELD_MAX:
-        return
-    columns = "*" if needs.evidence else "* REPLACE (if(false, evidence, NULL) AS evidence)"
-    connection.execute(f"CREATE TABLE {_HELD} AS SELECT {columns} FROM {ROWS} WHERE {kinds}")
-    connection.execute(f"CREATE OR REPLACE VIEW {ROWS} AS FROM {_HELD}")
 
 
 def _episodes(ledger: Ledger, names: Collection[str]) -> dict[str, list[dict[str, object]]]:

@@ -622,3 +622,16 @@ def test_a_pod_that_failed_is_told_once(tmp_path: Path) -> None:
 def test_what_a_line_says_by_itself(line: str, words: str) -> None:
     """Without header and prefix; of the JSON form message and values."""
     assert own_words(line) == words
+
+
+def test_a_status_of_a_strange_shape_is_told_all_the_same(tmp_path: Path) -> None:
+    """It comes from a file that anybody may have written."""
+    strange = {"phase": "Failed", "reason": {"a": [1]}, "message": 7, "containerStatuses": "x"}
+    pod = PodListed(**of("a"), spec=None, status=strange, listed_by="api")
+    (found,) = _found(tmp_path, pod)
+    assert found.text == "default/a failed ({'a': [1]}): 7"
+    ended: dict[str, object] = {"state": {"terminated": {"exitCode": 3}}}
+    statuses = [ended, 5, {"state": []}, {"state": {"terminated": None}}]
+    pod = msgspec.structs.replace(pod, status={"phase": "Failed", "containerStatuses": statuses})
+    (found,) = _found(tmp_path / "codes", pod)
+    assert found.text == "default/a failed (exit code 3)"
