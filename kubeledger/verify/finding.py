@@ -108,6 +108,11 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         return self.file if self.line is None else f"{self.file}:{self.line}"
 
 
+def same_words(one: str, other: str) -> bool:
+    """Whether texts differ in blanks alone: where a line is wrapped, some come or go."""
+    return "".join(one.split()) == "".join(other.split())
+
+
 def place_of(record: Record, piece: Evidence | None = None) -> dict[str, Any]:
     """``file`` and ``line`` of a finding about a record: its first evidence, or another piece."""
     found = piece or next(iter(record.evidence), None)

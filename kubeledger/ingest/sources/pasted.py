@@ -111,6 +111,8 @@ _STRING = regex(
     ).replace(b"CORE", _CORE)
 )
 """A line as an element of a list in JSON, or in Python; a whole log in one is none."""
+_QUOTED_LINES = regex(rb"(?m)^> ?[IWEF]" + _CORE + rb"[^\n]*\n(?:>[^\n]*\n){7}")
+_QUOTE = regex(rb"(?m)^> ?")
 _CODE = regex(rb"(?m)^[^\n`]{0,200}`+([^\n`]*" + _CORE + rb"[^\n`]*)(?:`[^\r\n]*)?(?=\r?$)")
 _TABLE_END = regex(rb"(?m) +\|(?=\r?$)")
 _BLANK_END = regex(rb"(?m)[ \t]+(?=\r?$)")
@@ -156,6 +158,7 @@ _CHANGES = (
         lambda text: _TYPESET.sub(lambda each: _LETTERS[each[0]], text),
     ),
     _Change((b"\t",), _TABS, lambda text: _TABS.sub(b" ", text)),
+    _Change((b"> ",), _QUOTED_LINES, lambda text: _QUOTE.sub(b"", text)),
     _Change((b'"', b"'"), _STRING, lambda text: _STRING.sub(rb"\1\2", text)),
     _Change((rb"\"",), regex(_CORE + rb'\\"'), lambda text: _SLASHED.sub(rb"\1", text)),
     _Change(
@@ -318,7 +321,8 @@ class _Joiner:
                 yield from self._taken(held)
                 held = [line]
             elif held and line.text.strip() and len(held) < _PARTS_MAX:
-                self.pairs.append((held[-1].text, line.text))
+                if len(held) == 1 and not held[0].text.rstrip().endswith(b"=<"):
+                    self.pairs.append((held[0].text, line.text))
                 held.append(line)
             else:
                 yield from self._taken(held)

@@ -105,9 +105,6 @@ class Loss(msgspec.Struct, frozen=True):
     to_ts_ns: int | None = None
     seq: int = 0
 
-    def holds(self, ts_ns: int) -> bool:
-        return self.touches(ts_ns, ts_ns)
-
     def touches(self, start_ns: int, end_ns: int) -> bool:
         return (self.from_ts_ns is None or self.from_ts_ns <= end_ns) and (
             self.to_ts_ns is None or start_ns < self.to_ts_ns
@@ -338,7 +335,7 @@ class Coverage:
             by_lines: lines between two steps of the clock are compared, and no file.
         """
         for loss in self._poison:
-            if loss.holds(ts_ns) and not (by_lines and loss.seq and loss.phrase == _STEP):
+            if loss.touches(ts_ns, ts_ns) and not (by_lines and loss.seq and loss.phrase == _STEP):
                 return loss
         classes = RESTS_ON.get(kind, ()) + (OWED.get(kind, ()) if owed else ())
         unlogged = self._classes.unlogged(ts_ns, classes)
@@ -416,16 +413,13 @@ class Coverage:
 
     @property
     def last_line_ns(self) -> int:
-        """When the last line stands of those that this goes by."""
+        """When the last line stands of those that this goes by; 0 without any."""
         return 0 if self._line_ends is None else self._line_ends[1]
 
     @property
     def _begins_complete(self) -> bool:
         """The log begins with a process, so that no kubelet line was written before."""
         return bool(self._starts) and self._starts[0][2]
-
-    def is_past(self, ts_ns: int) -> bool:
-        return self._line_ends is not None and ts_ns > self._line_ends[1]
 
     def unbroken_from(self, ts_ns: int) -> int:
         """The earliest time from which on no part is :meth:`silent` up to a time."""

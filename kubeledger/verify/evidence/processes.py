@@ -163,7 +163,7 @@ class Processes:
                 self.of_none.add(account.seq)
                 continue
             known = own.get(process.number)
-            if known is not None and process is self.all[-1] and coverage.is_past(account.ts_ns):
+            if known and process is self.all[-1] and 0 < coverage.last_line_ns < account.ts_ns:
                 if known.body.settings == account.body.settings:
                     continue
                 process = self._other(process, account)

@@ -42,6 +42,7 @@ from kubeledger.verify.context import Prescan, See, VerifyContext
 from kubeledger.verify.debts import Debt
 from kubeledger.verify.evidence.container_specs import PodSpec, specs_of
 from kubeledger.verify.evidence.pod_intervals import PodHistory
+from kubeledger.verify.finding import same_words
 from kubeledger.verify.rules.containers import Causes, lived_until, ran_until, subject_of
 from kubeledger.verify.rules.kill_reasons import REASONS, Kill, judge_probe, judge_stop
 
@@ -359,7 +360,7 @@ class KillVerifier(RuleVerifier):
         other = next((why for why, failure in failed.items() if failure), None) or kill.other()
         said = kill.body.message
         words = kill_words(profile, spec, name, reason) if reason in REASONS else said
-        if said not in (None, words):
+        if said is not None and not same_words(said, words or ""):
             why = f"for {reason} the kubelet writes {words!r}"
             fields: dict[str, Any] = {"message": words}
             if other is not None and kill_words(profile, spec, name, other) == said:

@@ -16,6 +16,7 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Belief, Judgement, RuleVerifier, judge, lacks, same
 from kubeledger.verify.context import CachedResult, CachedResults, VerifyContext
 from kubeledger.verify.debts import Debt, Key
+from kubeledger.verify.evidence.processes import Process, is_one
 from kubeledger.verify.finding import WORKED_OUT
 from kubeledger.verify.rules.containers import differing, subject_of
 from kubeledger.verify.rules.probe_judging import (
@@ -68,7 +69,7 @@ class ChangeJudge(RuleVerifier, CachedResults):
         self._ticks: dict[int, tuple[Worker, ProbeExecuted]] = {}
         self._awaited: deque[tuple[int, Worker, Record]] = deque()
         self._waiting: list[_Waiting] = []
-        self._lossy_seq = -1
+        self._lossy: tuple[Process | None, ...] = ()
 
     def _pass_time(self, now_ns: int) -> None:
         """Time went on; what is read knows more to do."""
@@ -271,10 +272,6 @@ class ChangeJudge(RuleVerifier, CachedResults):
 
     # -- what other rules ask ------------------------------------------------------------------
 
-    @property
-    def _process_seq(self) -> int:
-        return self.context.process.seq if self.context.process is not None else 0
-
     def cached(
         self, key: str, container: str, probe_type: ProbeType, ts_ns: int
     ) -> CachedResult | None:
@@ -292,7 +289,8 @@ class ChangeJudge(RuleVerifier, CachedResults):
         probed = None if instance is None else instance.container_id
         if None not in (probed, worker.container_id) and probed != worker.container_id:
             # Where another kill lacked some of its ticks, this one may lack all of them.
-            fresh, is_lossy = SAYS[machine.fresh.cached], self._process_seq == self._lossy_seq
+            fresh, now = SAYS[machine.fresh.cached], self.context.process
+            is_lossy = any(is_one(each, now) for each in self._lossy)
             may_be = frozenset({fresh, SAYS[FAILURE]} if is_lossy else {fresh})
             return CachedResult(may_be=may_be, missing=(lost,) if is_lossy else ())
         ticks_possible = worker.missing_ticks_until(ts_ns)
@@ -308,7 +306,7 @@ class ChangeJudge(RuleVerifier, CachedResults):
             if world.state.cached == FAILURE and SAYS[FAILURE] not in found:
                 found[SAYS[FAILURE]] = set(world.assumes)
         if found.get(SAYS[FAILURE]) == {lost} and self.context.coverage.is_of_log:
-            self._lossy_seq = self._process_seq
+            self._lossy = (self.context.process,)
         missing = sorted(set().union(*found.values())) if len(found) > 1 else ()
         may_be = frozenset(result for result in SAYS.values() if result in found)
         return CachedResult(may_be=may_be, seqs=tuple(worker.streak), missing=tuple(missing))

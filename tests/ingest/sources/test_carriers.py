@@ -170,6 +170,29 @@ def test_a_line_that_was_wrapped_once(tmp_path: Path) -> None:
             assert same(told(shown, tmp_path / place[:3]), plain)
 
 
+_HEADER = "I1121 03:07:08.351045 1 a.go:1] "
+_BLOCK = [f'{_HEADER}"KubeletConfiguration" configuration=<', *['  "maxPods": 110,'] * 30, " >"]
+
+
+def test_what_an_entry_of_many_lines_holds_does_not_hide_that_others_were_wrapped(
+    tmp_path: Path,
+) -> None:
+    """Its lines have room for more, and none is joined; words keep the blanks between them."""
+    text = "Container app failed its startup probe, and will be restarted by the kubelet"
+    lines = [*_BLOCK, *(f'{_HEADER}"M" pod="default/{"p" * n}" message="{text}"' for n in range(9))]
+    shown = [part for line in lines for part in textwrap.wrap(line, 80) or [line]]
+    (tmp_path / "kubelet.log").write_text("".join(f"{line}\n" for line in shown))
+    found = b"".join(as_written(SourceFile("kubelet.log", tmp_path / "kubelet.log")).chunks())
+    assert found.decode().splitlines() == lines
+
+
+def test_a_quoted_log_has_its_blocks_again(tmp_path: Path) -> None:
+    """As an answer to a mail quotes it: all lines, not those alone that begin an entry."""
+    (tmp_path / "kubelet.log").write_text("".join(f"> {line}\n" for line in _BLOCK))
+    found = b"".join(as_written(SourceFile("kubelet.log", tmp_path / "kubelet.log")).chunks())
+    assert found.decode().splitlines() == _BLOCK
+
+
 def test_a_log_as_it_was_written_is_left_alone(tmp_path: Path) -> None:
     """Whatever its lines hold: blocks, escapes, lines that another program wrote."""
     for log in (STRUCTURED, FREE, "devices/v1.20.2.log", "settings/kubelet-1.36.2.log"):

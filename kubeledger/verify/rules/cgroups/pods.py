@@ -104,7 +104,7 @@ class Creators:
         found = [processes[n] if n >= 0 else None for n in range(last, first - 1, -1)]
         known_ns = end_ns if start_ns is None else min(start_ns, end_ns)
         logged_ns = processes[-1].started_ns + _TELLS_NS if processes else known_ns
-        dark = known_ns > logged_ns and coverage.is_past(known_ns)
+        dark = known_ns > logged_ns and 0 < coverage.last_line_ns < known_ns
         # Behind the end of the log another one may have begun.
         return [*found, None] if dark and None not in found else found
 
@@ -249,9 +249,12 @@ class PodLevels:
         return replace(body, sandbox=False, container=names[0]) if names else body
 
     def _had_others(self, listed: ListedPod) -> bool:
-        """Whether it may have had resources that no list shows: before one, or between two."""
+        """Whether it may have had resources that no list shows: before, between or after them."""
         versions, made_ns = self._context.pods.versions(listed), listed.created_ns
-        if made_ns is not None and versions[0].ts_ns - made_ns > _SOON_NS:
+        pod = self._context.timeline.pods.get(listed.uid or "")
+        last_ns = pod.listed_alive_ns[1] if pod and pod.listed_alive_ns else versions[-1].ts_ns
+        after = max(self.resized_ns.get(listed.uid, ()), default=0) > last_ns
+        if after or (made_ns is not None and versions[0].ts_ns - made_ns > _SOON_NS):
             return True
         return any(differing_resources(*pair) is not None for pair in pairwise(versions))
 

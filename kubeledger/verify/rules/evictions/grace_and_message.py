@@ -31,6 +31,7 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.belief import Judgement, Ruling, all_of, judge, open_to, same
 from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.finding import same_words
 from kubeledger.verify.rules.evictions.thresholds import Reading
 
 _CONTAINER: Final = re.compile(
@@ -166,7 +167,7 @@ class Eviction:
             expected = pressure_message(self.pod, stats, threshold, seen, facts).text
         except (QuantityError, KubeledgerError):
             expected = ""
-        if expected == body.message:
+        if same_words(expected, body.message):
             return same(True, "")
         why = f"the kubelet's message is {expected!r}, not {body.message!r}"
         return same(False, why, expected={"message": expected})
@@ -182,7 +183,7 @@ class Eviction:
         excess, inputs = (None, [self.seq]) if found is None else (found[0], [self.seq, found[1]])
         if body.resource is not None or not any(
             body.signal in (None, limit.limit)
-            and body.message in (None, limit.message)
+            and (body.message is None or same_words(body.message, limit.message))
             and body.threshold in (None, limit.allowed.value())
             and body.threshold_kind in (None, "local_storage")
             for limit in limits
