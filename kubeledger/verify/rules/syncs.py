@@ -51,7 +51,6 @@ from kubeledger.verify.context import See, VerifyContext
 from kubeledger.verify.debts import Debt
 from kubeledger.verify.evidence.container_specs import image_of, versions_of
 from kubeledger.verify.evidence.pods import ListedPod
-from kubeledger.verify.evidence.times import BATCH_NS
 from kubeledger.verify.rules.back_off import policy_of
 from kubeledger.verify.rules.containers import key_for, subject_of
 
@@ -71,6 +70,7 @@ _STAMPS_NS: Final = NS_PER_S
 class _Shown(msgspec.Struct, frozen=True):
     """The newest instance of a container that is shown."""
 
+    name: str
     record: Record
     container_id: str
     exit_code: int | None = None
@@ -83,16 +83,10 @@ class _SyncedPod(msgspec.Struct):
     Attributes:
         is_whole: all that ever started in the sandbox is in ``shown``.
         shown: container -> its newest instance.
-        sandbox: its start, whatever process saw it; None where something may have run in it before.
-        first: container -> the record of its first start.
-        ready: init containers that others may follow: they ended well, or are sidecars that ran.
     """
 
     is_whole: bool
     shown: dict[str, _Shown] = {}
-    sandbox: Record | None = None
-    first: dict[str, Record] = {}
-    ready: set[str] = set()
 
 
 class _Sync(msgspec.Struct):
@@ -104,6 +98,10 @@ class _Sync(msgspec.Struct):
     pod: _SyncedPod
     listed: ListedPod
     specs: list[Pod]
+
+    @property
+    def is_end(self) -> bool:
+        return isinstance(self.body, ContainerDied)
 
     @property
     def inits(self) -> dict[str, Container]:
@@ -138,7 +136,7 @@ class SyncVerifier(RuleVerifier):
             ContainerDied: self._died,
             ContainerKilled: self._killed,
             ContainerStarted: self._started,
-            KubeletStarted: self._kubelet_started,
+            KubeletStarted: lambda record, body, state: self._pods.clear(),
             PodListed: self._listed,
             NodeTroubled: lambda record, body, state: self.context.debts.defer(
                 _SYNC, due_ns=self._due_ns(record.ts_ns)
@@ -147,11 +145,6 @@ class SyncVerifier(RuleVerifier):
         }
 
     # -- pods --------------------------------------------------------------------------------
-
-    def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
-        """Its relists tell what became of what ran in the same sandboxes."""
-        pods = self._pods.items()
-        self._pods = {key: replace(pod, is_whole=False, shown={}) for key, pod in pods}
 
     def _forget(self, key: str) -> None:
         self._pods.pop(key, None)
@@ -216,44 +209,34 @@ class SyncVerifier(RuleVerifier):
     def _started(self, record: Record, body: ContainerStarted, state: NodeState) -> None:
         key, apart = key_for(state, body), self.context.times.apart
         if body.container is not None and not body.sandbox:
-            self._show(record, body, key, _Shown(record, body.container_id))
+            self._show(record, body, key, _Shown(body.container, record, body.container_id))
         elif body.sandbox is not False:
-            before = self._pods.get(key, _SyncedPod(is_whole=False))
-            if body.container_id == getattr(
-                before.sandbox and before.sandbox.body, "container_id", ""
-            ):
-                return
+            before = self._pods.get(key, _SyncedPod(is_whole=False)).shown
             self._forget(key)
-            is_whole = self._is_new(record, body)
             # One relist shows a sandbox and what runs in it in any order.
-            own = {n: e for n, e in before.shown.items() if not apart(e.record.ts_ns, record.ts_ns)}
-            first = {n: each.record for n, each in own.items() if each.runs}
-            sandbox, ready = record if is_whole else None, before.ready & own.keys()
-            self._pods[key] = _SyncedPod(is_whole, own, sandbox, first, ready)
+            own = {n: e for n, e in before.items() if not apart(e.record.ts_ns, record.ts_ns)}
+            self._pods[key] = _SyncedPod(self._is_whole(record.ts_ns, body), own)
 
-    def _is_new(self, record: Record, body: ContainerStarted) -> bool:
-        """Whether all that a sandbox holds is told: the process made it, or found it as it was.
+    def _is_whole(self, ts_ns: int, body: ContainerStarted | ContainerDied) -> bool:
+        """Whether all is told that was in a pod's sandbox, whose start was told then.
 
-        What the first relist tells is lost where the pod is handed to the process only then.
+        The process made it, or found it when it had the pod: what relists see before is not told.
         """
-        timeline, process = self.context.timeline, self.context.process
-        interval = timeline.interval(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        timeline, process = self.context.timeline, self.context.timeline.process(ts_ns)
+        interval = timeline.interval(ts_ns, body.pod_uid, body.namespace, body.pod)
         if process is None or interval is None or interval.added_ns is None:
             return False
         made_ns = timeline.pods[interval.key].created_ns or 0
-        is_told = self.context.times.apart(interval.added_ns, record.ts_ns)
-        return (
-            is_told
-            or not timeline.is_found(record.ts_ns)
-            or made_ns >= process.started_ns - _STAMPS_NS
-        )
+        is_made = not timeline.is_found(ts_ns) or made_ns >= process.started_ns - _STAMPS_NS
+        return is_made or self.context.times.apart(interval.added_ns, ts_ns)
 
     def _died(self, record: Record, body: ContainerDied, state: NodeState) -> None:
         key = key_for(state, body)
         if body.sandbox is not False and (body.sandbox or body.container is None):
             self._forget(key)
         elif body.container is not None:
-            shown = _Shown(record, body.container_id, body.exit_code, runs=False)
+            name, of, code = body.container, body.container_id, body.exit_code
+            shown = _Shown(name, record, of, code, runs=False)
             self._show(record, body, key, shown)
 
     def _show(
@@ -278,7 +261,7 @@ class SyncVerifier(RuleVerifier):
             return
         sync = _Sync(record, body, key, pod, listed, specs)
         self._judge_first(sync)
-        self._judge_order(sync)
+        self._judge_failed(sync)
         if not self.context.timeline.goes_on(record, record.ts_ns):
             return
         if any(each.spec.active_deadline_seconds is not None for each in specs):
@@ -336,59 +319,60 @@ class SyncVerifier(RuleVerifier):
     # -- order -------------------------------------------------------------------------------
 
     def _judge_first(self, sync: _Sync) -> None:
-        """What has to come first in a sandbox comes before a later container is shown to start."""
-        record, body, pod, context = sync.record, sync.body, sync.pod, self.context
-        name, is_found = body.container or "", context.timeline.is_found(record.ts_ns)
-        starts = isinstance(body, ContainerStarted)
-        if name in sync.inits and name not in pod.ready:
-            is_sidecar = sync.inits[name].restart_policy == ALWAYS
-            after = (*sync.inits, *sync.own)[[*sync.inits].index(name) + 1 :]
-            later = [each for n, each in pod.first.items() if n in after]
-            first = min(later, key=lambda each: each.ts_ns, default=record)
-            is_late = context.times.apart(first.ts_ns, record.ts_ns) and not is_found
-            # Since when a sidecar ran whose end alone is told nobody knows.
-            if is_late and pod.sandbox is not None and (starts or not is_sidecar):
-                lost = context.coverage.missing(pod.sandbox.ts_ns, first.ts_ns)
-                if lost is None and not context.instances.count(body.container_id):
-                    self._deny(sync, first, record, "starts" if starts else "ends")
-            if is_late or is_sidecar or (isinstance(body, ContainerDied) and not body.exit_code):
-                pod.ready.add(name)
-        if starts and (pod.is_whole or not is_found):
-            pod.first.setdefault(name, record)
+        """An init container ends well, or a sidecar starts, before a later container is started.
 
-    def _judge_order(self, sync: _Sync) -> None:
-        """No init container runs again beside the others, and none follows on a failed one."""
-        record, body, pod, profile = sync.record, sync.body, sync.pod, self.context.profile
-        assert profile is not None
+        Nor does one that ended well run again beside the pod's own containers.
+        """
+        record, body, name = sync.record, sync.body, sync.body.container or ""
+        timeline, times = self.context.timeline, self.context.times
+        history = timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        init, all_runs = sync.inits.get(name), [] if history is None else history.runs
+        sandboxes = [run for run in all_runs if run.name is None and run.is_started(record)]
+        if init is None or history is None or not sandboxes or sandboxes[-1].is_dead(record):
+            return
+        since_ns, is_sidecar = sandboxes[-1].started_ns or 0, init.restart_policy == ALWAYS
+        runs = [r for r in all_runs if not times.apart(r.started_ns or r.died_ns or 0, since_ns)]
+        mine = [r for r in runs if r.name == name and (r.is_started(record) or r.is_dead(record))]
+        after = (*sync.inits, *sync.own)[[*sync.inits].index(name) + 1 :]
+        if any(is_sidecar or (run.is_dead(record) and not run.exit_code) for run in mine):
+            until_ns = record.ts_ns + max(times.late(record.ts_ns), _SOON_NS)
+            after = () if is_sidecar or sync.is_end else tuple(sync.own)
+            runs = history.ran(until_ns)
+        later = [
+            (run.started_ns, run.started_seq, run.name or "")
+            for run in runs
+            if run.name in after and run.started_ns and times.apart(run.started_ns, record.ts_ns)
+            if not timeline.is_found(run.started_ns, since_ns)
+        ]
+        # Since when a sidecar ran whose end alone is told nobody knows.
+        if not later or timeline.is_found(record.ts_ns, since_ns) or (is_sidecar and sync.is_end):
+            return
+        first_ns, seq, other = min(later)
+        is_lost = self.context.coverage.missing(since_ns, first_ns) is not None
+        if (
+            not is_lost
+            and self._is_whole(since_ns, body)
+            and not self.context.instances.count(body.container_id)
+        ):
+            self._deny(sync, (seq, other), (record.seq, name), "ends" if sync.is_end else "starts")
+
+    def _judge_failed(self, sync: _Sync) -> None:
+        """None of the pod's own containers follows on an init container that failed for good."""
+        pod, profile = sync.pod, self.context.profile
         ran = [each for name, each in pod.shown.items() if name in sync.own]
         # Old kubelets run an init container again whose remains were removed.
-        strict = pod.is_whole or profile.kuberuntime.running_app_initialized
-        if not ran or not sync.inits or not strict:
-            return
-        if (failed := self._failed_for_good(pod, sync.specs)) is not None:
-            self._deny(sync, ran[0].record, failed.record, "failed for good")
-            return
-        init = sync.inits.get(body.container or "")
-        if isinstance(body, ContainerStarted) and init and init.restart_policy != ALWAYS:
-            near_ns = BATCH_NS if self.context.times.late(record.ts_ns) else _SOON_NS
-            until_ns, timeline = record.ts_ns + near_ns, self.context.timeline
-            history = timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-            lives = {run.container_id for run in (history.ran(until_ns) if history else ())}
-            beside = [each.record for each in ran if each.runs and each.container_id in lives]
-            lost = self.context.coverage.missing(record.ts_ns, until_ns)
-            if beside and lost is None and timeline.goes_on(record, until_ns):
-                self._deny(sync, beside[0], record, "starts")
+        strict = pod.is_whole or (profile and profile.kuberuntime.running_app_initialized)
+        if ran and sync.inits and strict and (failed := self._failed_for_good(pod, sync.specs)):
+            one, other = ((e.record.seq, e.name) for e in (ran[0], failed))
+            self._deny(sync, one, other, "failed for good")
 
-    def _deny(self, sync: _Sync, started: Record, init: Record, does: str) -> None:
-        """No container starts before an init container that it waits for has ended well."""
-        one, other = (getattr(each.body, "container", "") for each in (started, init))
-        why = f"container {one} waits for init container {other}"
-        sides = (
-            (started.seq, f"container {one} had started"),
-            (init.seq, f"container {other} {does}"),
-        )
-        at_ns, about = sync.record.ts_ns, subject_of(sync.body)
-        self.context.contradict(at_ns, about, why, *sides, by_absence=True)
+    def _deny(
+        self, sync: _Sync, started: tuple[int, str], init: tuple[int, str], does: str
+    ) -> None:
+        one, other = f"container {started[1]}", f"init container {init[1]}"
+        sides = (started[0], f"{one} had started"), (init[0], f"{other} {does}")
+        why, about = f"{one} waits for {other}", subject_of(sync.body)
+        self.context.contradict(sync.record.ts_ns, about, why, *sides, by_absence=True)
 
     def _failed_for_good(self, pod: _SyncedPod, specs: list[Pod]) -> _Shown | None:
         """The init container after whose end no sync starts anything."""
