@@ -61,8 +61,6 @@ _TERM_NS: Final = 600 * NS_PER_S
 """So long after its back-off a start is not delayed without a line that says why."""
 _SOON_NS: Final = 6 * NS_PER_S
 """The lines of one relist stand so near to each other."""
-_FOUND_NS: Final = 60 * NS_PER_S
-"""So long after its start a kubelet is handed what was there before."""
 _STAMPS_NS: Final = NS_PER_S
 """The API server's stamps are whole seconds."""
 
