@@ -13,13 +13,14 @@ follows on a relist that had told of those before it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import takewhile
 from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
 from kubeledger.kubelet.kube.flowcontrol import BackOffPolicy
-from kubeledger.kubelet.kube.statuses import ALWAYS
+from kubeledger.kubelet.kube.statuses import ALWAYS, NEVER
 from kubeledger.kubelet.kuberuntime.kuberuntime_manager import compute_pod_actions
 from kubeledger.kubelet.kuberuntime.objects import (
     EXITED,
@@ -50,6 +51,7 @@ from kubeledger.verify.belief import RuleVerifier
 from kubeledger.verify.context import See, VerifyContext
 from kubeledger.verify.debts import Debt
 from kubeledger.verify.evidence.container_specs import image_of, versions_of
+from kubeledger.verify.evidence.pod_intervals import ContainerRun
 from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.rules.back_off import policy_of
 from kubeledger.verify.rules.containers import key_for, subject_of
@@ -68,7 +70,6 @@ _STAMPS_NS: Final = NS_PER_S
 class _Shown(msgspec.Struct, frozen=True):
     """The newest instance of a container that is shown."""
 
-    name: str
     record: Record
     container_id: str
     exit_code: int | None = None
@@ -207,7 +208,7 @@ class SyncVerifier(RuleVerifier):
     def _started(self, record: Record, body: ContainerStarted, state: NodeState) -> None:
         key, apart = key_for(state, body), self.context.times.apart
         if body.container is not None and not body.sandbox:
-            self._show(record, body, key, _Shown(body.container, record, body.container_id))
+            self._show(record, body, key, _Shown(record, body.container_id))
         elif body.sandbox is not False:
             before = self._pods.get(key, _SyncedPod(is_whole=False)).shown
             self._forget(key)
@@ -233,8 +234,7 @@ class SyncVerifier(RuleVerifier):
         if body.sandbox is not False and (body.sandbox or body.container is None):
             self._forget(key)
         elif body.container is not None:
-            name, of, code = body.container, body.container_id, body.exit_code
-            shown = _Shown(name, record, of, code, runs=False)
+            shown = _Shown(record, body.container_id, body.exit_code, runs=False)
             self._show(record, body, key, shown)
 
     def _show(
@@ -259,7 +259,6 @@ class SyncVerifier(RuleVerifier):
             return
         sync = _Sync(record, body, key, pod, listed, specs)
         self._judge_first(sync)
-        self._judge_failed(sync)
         if not self.context.timeline.goes_on(record, record.ts_ns):
             return
         if any(each.spec.active_deadline_seconds is not None for each in specs):
@@ -322,19 +321,26 @@ class SyncVerifier(RuleVerifier):
         Nor does one that ended well run again beside the pod's own containers.
         """
         record, body, name = sync.record, sync.body, sync.body.container or ""
-        timeline, times = self.context.timeline, self.context.times
+        timeline, times, init = self.context.timeline, self.context.times, sync.inits.get(name)
         history = timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        init, all_runs = sync.inits.get(name), [] if history is None else history.runs
-        sandboxes = [run for run in all_runs if run.name is None and run.is_started(record)]
-        if init is None or history is None or not sandboxes or sandboxes[-1].is_dead(record):
+        boxes = (
+            [r for r in history.runs if r.name is None and r.is_started(record)] if history else []
+        )
+        if history is None or not boxes or boxes[-1].is_dead(record):
             return
-        since_ns, is_sidecar = sandboxes[-1].started_ns or 0, init.restart_policy == ALWAYS
-        runs = [r for r in all_runs if not times.apart(r.started_ns or r.died_ns or 0, since_ns)]
+        since_ns = boxes[-1].started_ns or 0
+        runs = [
+            r for r in history.runs if not times.apart(r.started_ns or r.died_ns or 0, since_ns)
+        ]
+        self._judge_failed(sync, runs)
+        if init is None or timeline.is_found(record.ts_ns, since_ns):
+            return
+        is_sidecar, until_ns = init.restart_policy == ALWAYS, 0
         mine = [r for r in runs if r.name == name and (r.is_started(record) or r.is_dead(record))]
         after = (*sync.inits, *sync.own)[[*sync.inits].index(name) + 1 :]
         if any(is_sidecar or (run.is_dead(record) and not run.exit_code) for run in mine):
             until_ns = record.ts_ns + max(times.late(record.ts_ns), _SOON_NS)
-            after = () if is_sidecar or sync.is_end else tuple(sync.own)
+            after = () if sync.is_end else tuple(sync.own)
             runs = history.ran(until_ns)
         later = [
             (run.started_ns, run.started_seq, run.name or "")
@@ -342,27 +348,28 @@ class SyncVerifier(RuleVerifier):
             if run.name in after and run.started_ns and times.apart(run.started_ns, record.ts_ns)
             if not timeline.is_found(run.started_ns, since_ns)
         ]
-        # Since when a sidecar ran whose end alone is told nobody knows.
-        if not later or timeline.is_found(record.ts_ns, since_ns) or (is_sidecar and sync.is_end):
+        # A sidecar runs again at any time; since when one ran whose end alone is told nobody knows.
+        if not later or (is_sidecar and (until_ns or sync.is_end)):
             return
         first_ns, seq, other = min(later)
-        is_lost = self.context.coverage.missing(since_ns, first_ns) is not None
-        if (
-            not is_lost
-            and self._is_whole(since_ns, body)
-            and not self.context.instances.count(body.container_id)
-        ):
+        is_again = not until_ns and self.context.instances.count(body.container_id)
+        lost = self.context.coverage.missing(since_ns, max(first_ns, until_ns))
+        if lost is None and not is_again and self._is_whole(since_ns, body):
             self._deny(sync, (seq, other), (record.seq, name), "ends" if sync.is_end else "starts")
 
-    def _judge_failed(self, sync: _Sync) -> None:
-        """None of the pod's own containers follows on an init container that failed for good."""
-        pod, profile = sync.pod, self.context.profile
-        ran = [each for name, each in pod.shown.items() if name in sync.own]
-        # Old kubelets run an init container again whose remains were removed.
-        strict = pod.is_whole or (profile and profile.kuberuntime.running_app_initialized)
-        if ran and sync.inits and strict and (failed := self._failed_for_good(pod, sync.specs)):
-            one, other = ((e.record.seq, e.name) for e in (ran[0], failed))
-            self._deny(sync, one, other, "failed for good")
+    def _judge_failed(self, sync: _Sync, runs: Iterable[ContainerRun]) -> None:
+        """Nothing follows on an init container that failed for good."""
+        record, name = sync.record, sync.body.container or ""
+        run = next((run for run in runs if run.container_id == sync.body.container_id), None)
+        if run is None or run.is_started(record):
+            return  # it was said then
+        for init in takewhile(lambda each: each.name != name, sync.inits.values()):
+            ended = [run for run in runs if run.name == init.name and run.is_dead(record)]
+            policies = {init.restart_policy or spec.spec.restart_policy for spec in sync.specs}
+            if ended and ended[-1].exit_code and policies == {NEVER}:
+                other = ended[-1].died_seq, init.name
+                self._deny(sync, (record.seq, name), other, "failed for good")
+                return
 
     def _deny(
         self, sync: _Sync, started: tuple[int, str], init: tuple[int, str], does: str
@@ -371,22 +378,6 @@ class SyncVerifier(RuleVerifier):
         sides = (started[0], f"{one} had started"), (init[0], f"{other} {does}")
         why, about = f"{one} waits for {other}", subject_of(sync.body)
         self.context.contradict(sync.record.ts_ns, about, why, *sides, by_absence=True)
-
-    def _failed_for_good(self, pod: _SyncedPod, specs: list[Pod]) -> _Shown | None:
-        """The init container after whose end no sync starts anything."""
-        for spec in specs:
-            inits = [c.name for c in spec.spec.init_containers or ()]
-            ended = [n for n, e in pod.shown.items() if n in inits and not e.runs]
-            if not ended or not pod.shown[ended[-1]].exit_code:
-                return None
-            until = inits[: inits.index(ended[-1]) + 1]
-            first = _SyncedPod(True, {n: e for n, e in pod.shown.items() if n in until})
-            actions = self._actions(spec, _statuses(spec, first, 0))
-            if actions.init_containers_to_start or actions.containers_to_start:
-                return None
-            if not actions.kill_pod:
-                return None
-        return pod.shown[ended[-1]]
 
 
 def _statuses(spec: Pod, pod: _SyncedPod, code: int) -> list[ContainerStatus]:
