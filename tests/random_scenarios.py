@@ -22,7 +22,6 @@ T = TypeVar("T")
 
 VERSIONS = ("1.20.2", "1.28.0", "1.30.14", "1.33.13", "1.34.9", "1.35.6", "1.36.2")
 _GPU, _NIC = "example.com/gpu", "example.com/nic"
-_SIDECAR_GATE = ("1.28.0",)
 
 
 def random_plan(seed: int) -> Plan:
@@ -58,7 +57,7 @@ def random_scenario(seed: int) -> dict[str, Any]:
         "images": images,
         "pods": random_pods(
             chance.of("pods"),
-            sidecars=version != "1.20.2",
+            sidecars=resolve(version).prober.restartable_init_containers,
             cpus=node["cpus"],
             resources=[plugin["resource"] for plugin in plugins],
             images=[image["name"] for image in images if "at" not in image],
@@ -125,7 +124,7 @@ def _config(chance: Chance, version: str, node: dict[str, Any]) -> dict[str, Any
     if chance.happens(15):
         config["podPidsLimit"] = 1000
     gates = {}
-    if version in _SIDECAR_GATE:
+    if resolve(version).admission.sidecars_forbidden:
         gates["SidecarContainers"] = True
     if chance.happens(15):
         gates["QOSReserved"] = True

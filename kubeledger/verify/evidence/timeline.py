@@ -140,10 +140,11 @@ class Timeline:
         """The kubelet process that runs at a time; None when no record shows any."""
         return self.processes.at(ts_ns)
 
-    def is_found(self, ts_ns: int) -> bool:
-        """Whether the first relist of a process told it, which may be of the process before."""
+    def is_found(self, ts_ns: int, since_ns: int = 0) -> bool:
+        """Whether the first relist of a process that began since told what may be of one before."""
         process = self.process(ts_ns)
-        return self.iterations.is_first(0 if process is None else process.started_ns, ts_ns)
+        began_ns = 0 if process is None else process.started_ns
+        return began_ns >= since_ns and self.iterations.is_first(began_ns, ts_ns)
 
     def pod(
         self, ts_ns: int, uid: str | None, namespace: str | None = None, name: str | None = None

@@ -40,10 +40,9 @@ from kubeledger.verify.evidence.pods import ListedInstances
 RELIST_NS: Final = 3 * NS_PER_S
 """So much later a start or an end is told on a node that is not slow: at the next relist, and when
 the sync loop comes to it."""
-BATCH_NS: Final = 20 * NS_PER_S
-"""What one relist saw is told within this time, even on an overloaded node."""
 _BATCH_NS: Final = NS_PER_S * 9 // 10
-"""And within this one on any other."""
+_LATE_BATCH_NS: Final = 20 * NS_PER_S
+"""What one relist saw is told within this time, the latter on an overloaded node."""
 ROUND_NS: Final = 5 * NS_PER_S
 """A snapshot is named after the second in which its reading began; it is over by this time."""
 UNSEEN_STEP_NS: Final = NS_PER_S
@@ -324,7 +323,7 @@ class Times:
         """
         is_late = self.late(first_ns) or self.late(ts_ns)
         is_coarse = not (first_ns % NS_PER_S or ts_ns % NS_PER_S)
-        return ts_ns - first_ns >= (BATCH_NS if is_late else _BATCH_NS + is_coarse * NS_PER_S)
+        return ts_ns - first_ns >= (_LATE_BATCH_NS if is_late else _BATCH_NS + is_coarse * NS_PER_S)
 
     def told(self, ts_ns: int) -> When:
         """When that was which a relist saw, and the sync loop told at a time."""

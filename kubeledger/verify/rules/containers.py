@@ -40,7 +40,8 @@ from kubeledger.verify.rules.back_off import BackOff
 
 _RELIST_NS: Final = NS_PER_S
 """Two relists are so far apart, and what both saw is logged as far apart."""
-_FOUND_NS: Final = 60 * NS_PER_S
+FOUND_NS: Final = 60 * NS_PER_S
+"""So long after its start a process shows what there was before."""
 _KEPT: Final = 4
 
 
@@ -83,7 +84,7 @@ def lived_until(context: VerifyContext, shown: ListedInstance) -> int:
     """
     ran_ns = 0 if shown.is_lost else shown.lived[0]
     process = context.timeline.process(ran_ns)
-    return 0 if process is None or ran_ns < process.started_ns + _FOUND_NS else ran_ns
+    return 0 if process is None or ran_ns < process.started_ns + FOUND_NS else ran_ns
 
 
 def ran_until(context: VerifyContext, run: ContainerRun, by_ns: int) -> tuple[int, int]:
@@ -101,13 +102,13 @@ def ran_until(context: VerifyContext, run: ContainerRun, by_ns: int) -> tuple[in
         return (listed.from_ns, run.died_seq) if listed.from_ns > by_ns else (0, 0)
     at_ns, seq = max((run.killed_ns or 0, run.killed_seq), (run.died_ns or 0, run.died_seq))
     told_by = timeline.process(at_ns)
-    if told_by is None or at_ns < told_by.started_ns + _FOUND_NS:
+    if told_by is None or at_ns < told_by.started_ns + FOUND_NS:
         at_ns, seq = run.shown  # a process tells at its start what had ended before
         told_by = timeline.process(at_ns)
     late_ns = max(times.late(by_ns), times.late(at_ns))  # at least, so that twice is not sure
     earliest_ns = timeline.iterations.earliest(at_ns)
     if told_by is not None:  # whose relists saw it
-        is_found = at_ns < told_by.started_ns + _FOUND_NS
+        is_found = at_ns < told_by.started_ns + FOUND_NS
         at_ns = earliest_ns = (
             told_by.started_ns if is_found else max(earliest_ns, told_by.started_ns)
         )
@@ -130,6 +131,7 @@ class Instance(msgspec.Struct):
         is_to_be_killed: a probe of it failed for which it is to be killed.
         count: how often the container had been restarted; None when not known.
         after_ns: a sync had held its start back then; None where none did.
+        told: what told its start first in the last process that did.
     """
 
     container_id: str | None
@@ -149,6 +151,7 @@ class Instance(msgspec.Struct):
     is_to_be_killed: bool = False
     count: int | None = None
     after_ns: int | None = None
+    told: Record | None = None
 
     @property
     def has_ended(self) -> bool:

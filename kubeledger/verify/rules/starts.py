@@ -30,6 +30,7 @@ from kubeledger.verify.evidence.processes import Process, is_one
 from kubeledger.verify.evidence.times import RELIST_NS
 from kubeledger.verify.rules.back_off import BackOff, policy_of
 from kubeledger.verify.rules.containers import (
+    FOUND_NS,
     Causes,
     Container,
     Instance,
@@ -49,14 +50,10 @@ _SYNC_KILLS: Final = frozenset({"liveness_probe", "startup_probe", "spec_changed
 """A sync that kills for these starts the container again itself."""
 _HOOK: Final = "post_start_hook"
 """The start has failed with it: the next sync tries again."""
-_ONE_RELIST_NS: Final = NS_PER_S // 2
-"""What one relist saw of a pod is told so soon after each other."""
 _LATE_NS: Final = 2 * NS_PER_S
 """An event may be logged so long after what it shows."""
 _CLEARED: Final = frozenset({"orphaned", "removed"})
 _TURNED: Final = ("Started", "Started", "Created", "Created")
-_FOUND_NS: Final = 60 * NS_PER_S
-"""So long after its start a process shows what there was before."""
 _STARTING: Final[frozenset[Stage]] = frozenset({"image", "create", "start", "hook"})
 """Stages that a start comes to once its back-off is over."""
 _OF_CREATED: Final[frozenset[Stage]] = frozenset({"start", "hook"})
@@ -186,7 +183,7 @@ class Starts(RuleVerifier):
         first_ns, seq = min(begun)
         was = context.timeline.interval(first_ns, *of)
         is_first = was is None or was.add_seq == record.seq
-        is_new = first_ns > self._process.started_ns + _FOUND_NS
+        is_new = first_ns > self._process.started_ns + FOUND_NS
         lost = context.coverage.missing(first_ns, record.ts_ns)
         if is_first and is_new and record.ts_ns > first_ns + RELIST_NS and lost is None:
             sides = (seq, "its container runs"), (record.seq, "the pod is handed to the kubelet")
@@ -278,27 +275,40 @@ class Starts(RuleVerifier):
         self._judge_again(record, body)
         if body.container is None or body.sandbox:
             return
-        self._judge_late(record, body, key)
         container = self._get(key, body.container)
         self._judge_alone(record, body, container)
         instance = self._show(record, container, body.container_id)
+        self._judge_late(record, body, key, instance)
         if instance.started_ns is None:
             instance.started_ns, instance.started_seq = record.ts_ns, record.seq
             instance.is_reported = True
         if instance is container.at(0):
             container.was_inherited = False
 
-    def _judge_late(self, record: Record, body: ContainerStarted, key: str) -> None:
-        """Nothing starts in a pod that has ended, once a relist has told the end of its sandbox."""
-        pod = self.context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        ended, runs = self._over.get(key), () if pod is None else pod.runs
-        ends = [run.died_ns or record.ts_ns for run in runs if run.sandbox is not False]
-        if ended is None or not ends or not self.context.times.apart(max(ends), record.ts_ns):
-            return
-        if self.context.coverage.missing(ended.ts_ns, record.ts_ns) is None:
-            sides = (ended.seq, "the pod is terminated"), (record.seq, "a container of it starts")
-            why, about = "a container starts in a pod that has ended", subject_of(body)
-            self.context.contradict(record.ts_ns, about, why, *sides, by_absence=True)
+    def _judge_late(
+        self, record: Record, body: ContainerStarted, key: str, instance: Instance
+    ) -> None:
+        """Nothing starts in a pod that has ended, once a relist has told the end of its sandbox.
+
+        And none tells a start twice in one process, but where the runtime tells of them, too.
+        """
+        context, process, told = self.context, self._process, instance.told or record
+        pod = context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        gates, words = context.settings.get("featureGates"), "its start is told"
+        is_evented = isinstance(gates, dict) and gates.get("EventedPLEG")
+        if is_evented or (process is not None and told.ts_ns < process.started_ns):
+            told = record
+        instance.told, ended = told, self._over.get(key)
+        ends = [
+            r.died_ns or record.ts_ns for r in (pod.runs if pod else ()) if r.sandbox is not False
+        ]
+        if ended and ends and context.times.apart(max(ends), record.ts_ns):
+            told, words = ended, "the pod is terminated"
+        lost = context.coverage.missing(told.ts_ns, record.ts_ns)
+        if context.times.apart(told.ts_ns, record.ts_ns) and lost is None:
+            sides = (told.seq, words), (record.seq, "a container of it starts")
+            why, about = f"a container starts after {words}", subject_of(body)
+            context.contradict(record.ts_ns, about, why, *sides, by_absence=True)
 
     def _judge_again(self, record: Record, body: ContainerStarted) -> None:
         """No relist shows an instance, or a sandbox, to run after one that showed its end."""
@@ -363,7 +373,7 @@ class Starts(RuleVerifier):
             container = self._get(key, body.container)
             newest, of = container.at(0), container.find(body.container_id)
             began_ns = 0 if newest is None or newest.has_ended else newest.started_ns or 0
-            if began_ns and of is None and record.ts_ns - began_ns < _ONE_RELIST_NS:
+            if began_ns and of is None and not self.context.times.apart(began_ns, record.ts_ns):
                 container.is_first = False  # the relist that saw one run saw the end of an older
             else:
                 self._show(record, container, body.container_id).die(record, body)

@@ -13,13 +13,14 @@ follows on a relist that had told of those before it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import takewhile
 from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
 from kubeledger.kubelet.kube.flowcontrol import BackOffPolicy
-from kubeledger.kubelet.kube.statuses import ALWAYS
+from kubeledger.kubelet.kube.statuses import ALWAYS, NEVER
 from kubeledger.kubelet.kuberuntime.kuberuntime_manager import compute_pod_actions
 from kubeledger.kubelet.kuberuntime.objects import (
     EXITED,
@@ -50,8 +51,8 @@ from kubeledger.verify.belief import RuleVerifier
 from kubeledger.verify.context import See, VerifyContext
 from kubeledger.verify.debts import Debt
 from kubeledger.verify.evidence.container_specs import image_of, versions_of
+from kubeledger.verify.evidence.pod_intervals import ContainerRun
 from kubeledger.verify.evidence.pods import ListedPod
-from kubeledger.verify.evidence.times import BATCH_NS
 from kubeledger.verify.rules.back_off import policy_of
 from kubeledger.verify.rules.containers import key_for, subject_of
 
@@ -62,8 +63,6 @@ _TERM_NS: Final = 600 * NS_PER_S
 """So long after its back-off a start is not delayed without a line that says why."""
 _SOON_NS: Final = 6 * NS_PER_S
 """The lines of one relist stand so near to each other."""
-_FOUND_NS: Final = 60 * NS_PER_S
-"""So long after its start a kubelet is handed what was there before."""
 _STAMPS_NS: Final = NS_PER_S
 """The API server's stamps are whole seconds."""
 
@@ -83,16 +82,10 @@ class _SyncedPod(msgspec.Struct):
     Attributes:
         is_whole: all that ever started in the sandbox is in ``shown``.
         shown: container -> its newest instance.
-        sandbox: its start, whatever process saw it; None where something may have run in it before.
-        first: container -> the record of its first start.
-        ready: init containers that others may follow: they ended well, or are sidecars that ran.
     """
 
     is_whole: bool
     shown: dict[str, _Shown] = {}
-    sandbox: Record | None = None
-    first: dict[str, Record] = {}
-    ready: set[str] = set()
 
 
 class _Sync(msgspec.Struct):
@@ -104,6 +97,10 @@ class _Sync(msgspec.Struct):
     pod: _SyncedPod
     listed: ListedPod
     specs: list[Pod]
+
+    @property
+    def is_end(self) -> bool:
+        return isinstance(self.body, ContainerDied)
 
     @property
     def inits(self) -> dict[str, Container]:
@@ -138,7 +135,7 @@ class SyncVerifier(RuleVerifier):
             ContainerDied: self._died,
             ContainerKilled: self._killed,
             ContainerStarted: self._started,
-            KubeletStarted: self._kubelet_started,
+            KubeletStarted: lambda record, body, state: self._pods.clear(),
             PodListed: self._listed,
             NodeTroubled: lambda record, body, state: self.context.debts.defer(
                 _SYNC, due_ns=self._due_ns(record.ts_ns)
@@ -147,11 +144,6 @@ class SyncVerifier(RuleVerifier):
         }
 
     # -- pods --------------------------------------------------------------------------------
-
-    def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
-        """Its relists tell what became of what ran in the same sandboxes."""
-        pods = self._pods.items()
-        self._pods = {key: replace(pod, is_whole=False, shown={}) for key, pod in pods}
 
     def _forget(self, key: str) -> None:
         self._pods.pop(key, None)
@@ -218,35 +210,24 @@ class SyncVerifier(RuleVerifier):
         if body.container is not None and not body.sandbox:
             self._show(record, body, key, _Shown(record, body.container_id))
         elif body.sandbox is not False:
-            before = self._pods.get(key, _SyncedPod(is_whole=False))
-            if body.container_id == getattr(
-                before.sandbox and before.sandbox.body, "container_id", ""
-            ):
-                return
+            before = self._pods.get(key, _SyncedPod(is_whole=False)).shown
             self._forget(key)
-            is_whole = self._is_new(record, body)
             # One relist shows a sandbox and what runs in it in any order.
-            own = {n: e for n, e in before.shown.items() if not apart(e.record.ts_ns, record.ts_ns)}
-            first = {n: each.record for n, each in own.items() if each.runs}
-            sandbox, ready = record if is_whole else None, before.ready & own.keys()
-            self._pods[key] = _SyncedPod(is_whole, own, sandbox, first, ready)
+            own = {n: e for n, e in before.items() if not apart(e.record.ts_ns, record.ts_ns)}
+            self._pods[key] = _SyncedPod(self._is_whole(record.ts_ns, body), own)
 
-    def _is_new(self, record: Record, body: ContainerStarted) -> bool:
-        """Whether all that a sandbox holds is told: the process made it, or found it as it was.
+    def _is_whole(self, ts_ns: int, body: ContainerStarted | ContainerDied) -> bool:
+        """Whether all is told that was in a pod's sandbox, whose start was told then.
 
-        What the first relist tells is lost where the pod is handed to the process only then.
+        The process made it, or found it when it had the pod: what relists see before is not told.
         """
-        timeline, process = self.context.timeline, self.context.process
-        interval = timeline.interval(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        timeline, process = self.context.timeline, self.context.timeline.process(ts_ns)
+        interval = timeline.interval(ts_ns, body.pod_uid, body.namespace, body.pod)
         if process is None or interval is None or interval.added_ns is None:
             return False
         made_ns = timeline.pods[interval.key].created_ns or 0
-        is_told = self.context.times.apart(interval.added_ns, record.ts_ns)
-        return (
-            is_told
-            or not timeline.is_found(record.ts_ns)
-            or made_ns >= process.started_ns - _STAMPS_NS
-        )
+        is_made = not timeline.is_found(ts_ns) or made_ns >= process.started_ns - _STAMPS_NS
+        return is_made or self.context.times.apart(interval.added_ns, ts_ns)
 
     def _died(self, record: Record, body: ContainerDied, state: NodeState) -> None:
         key = key_for(state, body)
@@ -278,7 +259,6 @@ class SyncVerifier(RuleVerifier):
             return
         sync = _Sync(record, body, key, pod, listed, specs)
         self._judge_first(sync)
-        self._judge_order(sync)
         if not self.context.timeline.goes_on(record, record.ts_ns):
             return
         if any(each.spec.active_deadline_seconds is not None for each in specs):
@@ -336,75 +316,68 @@ class SyncVerifier(RuleVerifier):
     # -- order -------------------------------------------------------------------------------
 
     def _judge_first(self, sync: _Sync) -> None:
-        """What has to come first in a sandbox comes before a later container is shown to start."""
-        record, body, pod, context = sync.record, sync.body, sync.pod, self.context
-        name, is_found = body.container or "", context.timeline.is_found(record.ts_ns)
-        starts = isinstance(body, ContainerStarted)
-        if name in sync.inits and name not in pod.ready:
-            is_sidecar = sync.inits[name].restart_policy == ALWAYS
-            after = (*sync.inits, *sync.own)[[*sync.inits].index(name) + 1 :]
-            later = [each for n, each in pod.first.items() if n in after]
-            first = min(later, key=lambda each: each.ts_ns, default=record)
-            is_late = context.times.apart(first.ts_ns, record.ts_ns) and not is_found
-            # Since when a sidecar ran whose end alone is told nobody knows.
-            if is_late and pod.sandbox is not None and (starts or not is_sidecar):
-                lost = context.coverage.missing(pod.sandbox.ts_ns, first.ts_ns)
-                if lost is None and not context.instances.count(body.container_id):
-                    self._deny(sync, first, record, "starts" if starts else "ends")
-            if is_late or is_sidecar or (isinstance(body, ContainerDied) and not body.exit_code):
-                pod.ready.add(name)
-        if starts and (pod.is_whole or not is_found):
-            pod.first.setdefault(name, record)
+        """An init container ends well, or a sidecar starts, before a later container is started.
 
-    def _judge_order(self, sync: _Sync) -> None:
-        """No init container runs again beside the others, and none follows on a failed one."""
-        record, body, pod, profile = sync.record, sync.body, sync.pod, self.context.profile
-        assert profile is not None
-        ran = [each for name, each in pod.shown.items() if name in sync.own]
-        # Old kubelets run an init container again whose remains were removed.
-        strict = pod.is_whole or profile.kuberuntime.running_app_initialized
-        if not ran or not sync.inits or not strict:
-            return
-        if (failed := self._failed_for_good(pod, sync.specs)) is not None:
-            self._deny(sync, ran[0].record, failed.record, "failed for good")
-            return
-        init = sync.inits.get(body.container or "")
-        if isinstance(body, ContainerStarted) and init and init.restart_policy != ALWAYS:
-            near_ns = BATCH_NS if self.context.times.late(record.ts_ns) else _SOON_NS
-            until_ns, timeline = record.ts_ns + near_ns, self.context.timeline
-            history = timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-            lives = {run.container_id for run in (history.ran(until_ns) if history else ())}
-            beside = [each.record for each in ran if each.runs and each.container_id in lives]
-            lost = self.context.coverage.missing(record.ts_ns, until_ns)
-            if beside and lost is None and timeline.goes_on(record, until_ns):
-                self._deny(sync, beside[0], record, "starts")
-
-    def _deny(self, sync: _Sync, started: Record, init: Record, does: str) -> None:
-        """No container starts before an init container that it waits for has ended well."""
-        one, other = (getattr(each.body, "container", "") for each in (started, init))
-        why = f"container {one} waits for init container {other}"
-        sides = (
-            (started.seq, f"container {one} had started"),
-            (init.seq, f"container {other} {does}"),
+        Nor does one that ended well run again beside the pod's own containers.
+        """
+        record, body, name = sync.record, sync.body, sync.body.container or ""
+        timeline, times, init = self.context.timeline, self.context.times, sync.inits.get(name)
+        history = timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        boxes = (
+            [r for r in history.runs if r.name is None and r.is_started(record)] if history else []
         )
-        at_ns, about = sync.record.ts_ns, subject_of(sync.body)
-        self.context.contradict(at_ns, about, why, *sides, by_absence=True)
+        if history is None or not boxes or boxes[-1].is_dead(record):
+            return
+        since_ns = boxes[-1].started_ns or 0
+        runs = [
+            r for r in history.runs if not times.apart(r.started_ns or r.died_ns or 0, since_ns)
+        ]
+        self._judge_failed(sync, runs)
+        if init is None or timeline.is_found(record.ts_ns, since_ns):
+            return
+        is_sidecar, until_ns = init.restart_policy == ALWAYS, 0
+        mine = [r for r in runs if r.name == name and (r.is_started(record) or r.is_dead(record))]
+        after = (*sync.inits, *sync.own)[[*sync.inits].index(name) + 1 :]
+        if any(is_sidecar or (run.is_dead(record) and not run.exit_code) for run in mine):
+            until_ns = record.ts_ns + max(times.late(record.ts_ns), _SOON_NS)
+            after = () if sync.is_end else tuple(sync.own)
+            runs = history.ran(until_ns)
+        later = [
+            (run.started_ns, run.started_seq, run.name or "")
+            for run in runs
+            if run.name in after and run.started_ns and times.apart(run.started_ns, record.ts_ns)
+            if not timeline.is_found(run.started_ns, since_ns)
+        ]
+        # A sidecar runs again at any time; since when one ran whose end alone is told nobody knows.
+        if not later or (is_sidecar and (until_ns or sync.is_end)):
+            return
+        first_ns, seq, other = min(later)
+        is_again = not until_ns and self.context.instances.count(body.container_id)
+        lost = self.context.coverage.missing(since_ns, max(first_ns, until_ns))
+        if lost is None and not is_again and self._is_whole(since_ns, body):
+            self._deny(sync, (seq, other), (record.seq, name), "ends" if sync.is_end else "starts")
 
-    def _failed_for_good(self, pod: _SyncedPod, specs: list[Pod]) -> _Shown | None:
-        """The init container after whose end no sync starts anything."""
-        for spec in specs:
-            inits = [c.name for c in spec.spec.init_containers or ()]
-            ended = [n for n, e in pod.shown.items() if n in inits and not e.runs]
-            if not ended or not pod.shown[ended[-1]].exit_code:
-                return None
-            until = inits[: inits.index(ended[-1]) + 1]
-            first = _SyncedPod(True, {n: e for n, e in pod.shown.items() if n in until})
-            actions = self._actions(spec, _statuses(spec, first, 0))
-            if actions.init_containers_to_start or actions.containers_to_start:
-                return None
-            if not actions.kill_pod:
-                return None
-        return pod.shown[ended[-1]]
+    def _judge_failed(self, sync: _Sync, runs: Iterable[ContainerRun]) -> None:
+        """Nothing follows on an init container that failed for good."""
+        record, name = sync.record, sync.body.container or ""
+        run = next((run for run in runs if run.container_id == sync.body.container_id), None)
+        if run is None or run.is_started(record):
+            return  # it was said then
+        for init in takewhile(lambda each: each.name != name, sync.inits.values()):
+            ended = [run for run in runs if run.name == init.name and run.is_dead(record)]
+            policies = {init.restart_policy or spec.spec.restart_policy for spec in sync.specs}
+            if ended and ended[-1].exit_code and policies == {NEVER}:
+                other = ended[-1].died_seq, init.name
+                self._deny(sync, (record.seq, name), other, "failed for good")
+                return
+
+    def _deny(
+        self, sync: _Sync, started: tuple[int, str], init: tuple[int, str], does: str
+    ) -> None:
+        one, other = f"container {started[1]}", f"init container {init[1]}"
+        sides = (started[0], f"{one} had started"), (init[0], f"{other} {does}")
+        why, about = f"{one} waits for {other}", subject_of(sync.body)
+        self.context.contradict(sync.record.ts_ns, about, why, *sides, by_absence=True)
 
 
 def _statuses(spec: Pod, pod: _SyncedPod, code: int) -> list[ContainerStatus]:

@@ -1,0 +1,115 @@
+"""In which order the containers of a sandbox first start, by the relists that told them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeledger.model.bodies.lifecycle import (
+    ContainerDied,
+    ContainerStarted,
+    PodTerminated,
+)
+from kubeledger.verify import Contradiction
+from kubeledger.verify.rules.restarts import RestartVerifier
+from kubeledger.verify.rules.syncs import SyncVerifier
+from tests.verify.container_scenes import WHO, Step, added, began, listed
+from tests.verify.histories import kubelet_of, nothing_but, outcomes, scene
+
+alone = nothing_but(SyncVerifier, RestartVerifier)
+INITS = [{"name": "init"}, {"name": "side", "restartPolicy": "Always"}]
+
+
+def start(name: str, container_id: str = "") -> ContainerStarted:
+    return ContainerStarted(
+        **WHO, container=name, container_id=container_id or f"{name}-1", sandbox=False
+    )
+
+
+def end(name: str, code: int = 0, container_id: str = "") -> ContainerDied:
+    return ContainerDied(
+        **WHO,
+        container=name,
+        container_id=container_id or f"{name}-1",
+        sandbox=False,
+        exit_code=code,
+    )
+
+
+SANDBOX = ContainerStarted(**WHO, container=None, container_id="sandbox", sandbox=True)
+NO_SANDBOX = ContainerDied(**WHO, container=None, container_id="sandbox", sandbox=True)
+
+
+def said(*steps: Step, **spec: Any) -> list[str]:  # noqa: ANN401 # any field of a spec
+    """What contradicts each other in a pod that a kubelet is handed after a minute."""
+    pod = listed(**({"initContainers": INITS} | spec))
+    told = [*began(), (70, added()), (71, SANDBOX), *steps, (400, pod)]
+    found = outcomes(scene(*((at_s + 0.3, body) for at_s, body in told)))  # not whole seconds
+    return [each.why for each in found if isinstance(each, Contradiction)]
+
+
+ORDER: list[Step] = [(72, start("init")), (75, end("init")), (76, start("side"))]
+
+
+def test_in_order() -> None:
+    assert said(*ORDER, (77, start("app"))) == []
+
+
+@pytest.mark.parametrize("late_s", [0.0, 0.5])
+def test_one_relist_tells_in_any_order(late_s: float) -> None:
+    """What one relist saw says nothing of what was first."""
+    steps = [*ORDER[:2], (76, start("app")), (76 + late_s, start("side"))]
+    assert said(*steps) == []
+
+
+@pytest.mark.parametrize(
+    ("steps", "why"),
+    [
+        (
+            [*ORDER[:2], (76, start("app")), (86, start("side"))],
+            "app waits for init container side",
+        ),
+        (
+            [(72, start("init")), (72, start("app")), (75, end("init"))],
+            "app waits for init container init",
+        ),
+        (
+            [(72, start("side")), (75, start("init"))],
+            "side waits for init container init",
+        ),
+        (
+            [*ORDER[:2], (76, start("app")), (77, end("app")), (86, start("side"))],
+            "app waits for init container side",
+        ),
+    ],
+)
+def test_out_of_order(steps: list[Step], why: str) -> None:
+    assert said(*steps) == [f"container {why}"]
+
+
+def test_another_process_shows_the_same_sandbox() -> None:
+    """What the first relist of a process finds has no order; what it tells later has."""
+    found = [(90, kubelet_of(pid=2)), (91, added()), (92, SANDBOX), (92, start("app"))]
+    before = [*ORDER[:2], (76, start("app"))]
+    assert said(*before, *found, (92.1, start("side"))) == []
+    assert said(*before, *found, (102, start("side"))) != []
+
+
+@pytest.mark.parametrize(("policy", "told"), [("Never", 1), ("Always", 0)])
+def test_after_a_failed_one(policy: str, told: int) -> None:
+    steps = [(72, start("init")), (75, end("init", 1)), (76, start("app"))]
+    assert len(said(*steps, restartPolicy=policy)) == told
+
+
+def test_a_start_is_told_once() -> None:
+    assert said(*ORDER, (77, start("app")), (90, start("app"))) == [
+        "a container starts after its start is told"
+    ]
+
+
+def test_nothing_starts_after_the_end() -> None:
+    over = [(80, end("side", 137)), (80, NO_SANDBOX), (80.1, PodTerminated(**WHO))]
+    assert said(*ORDER, *over, (81, start("side", "side-2"))) == [
+        "a container starts after the pod is terminated"
+    ]
