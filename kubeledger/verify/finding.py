@@ -302,12 +302,10 @@ class Witnesses(Generic[V]):
 
     Args:
         reach_ns: a reading is of some time up to so long before or after its own.
-        agree: whether two accounts may be of one value; None: equal ones.
     """
 
-    def __init__(self, reach_ns: int, agree: Callable[[V, V], bool] | None = None) -> None:
+    def __init__(self, reach_ns: int) -> None:
         self._reach_ns = reach_ns
-        self._agree = agree
         self._rows: dict[tuple[str, Hashable], list[Row[V]]] = {}
         self._open: list[Row[V]] = []
         self._yielded: set[tuple[str, Hashable, V | None, V | None]] = set()
@@ -365,7 +363,5 @@ class Witnesses(Generic[V]):
         within = [row for row in rows if from_ns < row.ts_ns <= to_ns]
         for row in (*before, *within):
             if row.value is None or reading.value is None or row.value == reading.value:
-                return None
-            if self._agree is not None and self._agree(row.value, reading.value):
                 return None
         return before[0]

@@ -6,13 +6,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubeledger.model.bodies.eviction import PodPreempted
+from kubeledger.model.bodies.eviction import PodPreempted, ReclaimAttempted
 from kubeledger.model.bodies.images import EvictionSignalObserved
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerStarted,
     KubernetesEvent,
     PodConfigChanged,
+    PodEvicted,
     PodListed,
     PodRejected,
 )
@@ -133,6 +134,71 @@ def test_victim(line: str, is_disputed: bool) -> None:
 def test_status_of_a_victim(reason: str, message: str, is_disputed: bool) -> None:
     status = {"phase": "Failed", "reason": reason, "message": message}
     assert bool(disputes(scene((0, victim()), (9, listed(status))))) == is_disputed
+
+
+LOW = "The node was low on resource: memory. Threshold quantity: 14Gi, available: {}Ki. "
+
+LIMIT = "Pod ephemeral local storage usage exceeds the total limit of containers 15Mi. "
+
+
+def evicted(message: str | None) -> PodEvicted:
+    return PodEvicted(**POD, resource="memory", message=message, evicted=True)
+
+
+def watched(*told: tuple[float, Body]) -> list[Record]:
+    """What is told in a log without a hole."""
+    start = KubeletStarted(pid=1, kubelet_version=None, version_source=None)
+    signal = EvictionSignalObserved(signal="memory.available", available=8, capacity=9)
+    rounds = [(float(at_s), signal) for at_s in range(0, 500, 10)]
+    return scene((0, start), *sorted([*rounds, *told], key=lambda each: each[0]))
+
+
+@pytest.mark.parametrize(
+    ("messages", "shown", "is_disputed"),
+    [
+        ([LOW.format(1)], LOW.format(1), False),
+        ([LOW.format(1)], LOW.format(2), True),
+        ([LOW.format(1)], LOW.format(1).replace("memory", "pids"), True),
+        ([LOW.format(1), LOW.format(2)], LOW.format(1), False),
+        ([LOW.format(1), LOW.format(2)], LOW.format(3), True),
+        ([LOW.format(1), None], LOW.format(3), False),  # it may be that one's
+        ([LIMIT], LIMIT, False),
+        ([LIMIT], LIMIT.replace("15Mi", "25Mi"), True),
+        ([LOW.format(1)], "The node had condition: [MemoryPressure]. ", False),  # a refusal
+        ([LOW.format(1)], "Pod was preempted by Kubelet to accommodate a critical pod.", False),
+    ],
+)
+def test_messages_of_evictions(messages: list[str | None], shown: str, is_disputed: bool) -> None:
+    event = KubernetesEvent(**POD, object_kind="Pod", type="Warning", reason="Evicted",
+                            message=shown)  # fmt: skip
+    ended = {"phase": "Failed", "reason": "Evicted", "message": shown}
+    condition = {"type": "DisruptionTarget", "message": shown}
+    succeeded = {"phase": "Succeeded", "conditions": [condition]}
+    for told in (event, listed(ended), listed(succeeded)):
+        evictions = [(300.0 + n, evicted(each)) for n, each in enumerate(messages)]
+        assert bool(disputes(watched(*evictions, (310, told)))) == is_disputed
+        assert not disputes(scene(*evictions, (310, told)))  # of a log that has holes
+
+
+@pytest.mark.parametrize(
+    ("line", "is_disputed"),
+    [
+        ('"Eviction manager: must evict pod(s) to reclaim" resourceName="memory"', False),
+        ('"Eviction manager: must evict pod(s) to reclaim" resourceName="pids"', True),
+        ("eviction manager: must evict pod(s) to reclaim memory", False),
+        ("eviction manager: attempting to reclaim inodes", True),
+        ('"Eviction manager: must evict pod(s) to reclaim" resourc', False),  # it is cut
+    ],
+)
+def test_lines_of_one_round(line: str, is_disputed: bool) -> None:
+    assert bool(disputes(told_by(ReclaimAttempted(resource="memory"), line))) == is_disputed
+
+
+@pytest.mark.parametrize(("awaited", "is_disputed"), [(None, True), (True, False)])
+def test_the_end_of_another_pod(awaited: bool | None, is_disputed: bool) -> None:
+    chosen = msgspec.structs.replace(evicted(LOW.format(1)), rank=1, evicted=awaited)
+    end = msgspec.structs.replace(evicted(None), pod="db", pod_uid="uid-2")
+    assert bool(disputes(watched((1, chosen), (3, end)))) == is_disputed
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ class EvictionsAssembler(PodAssembler):
         """What ends with a kubelet process, and what waited too long."""
         if self._process != self._sync_loop.process:
             self._process = self._sync_loop.process
-            self._rounds.restart(from_start=True)
+            self._rounds.restart(self._sync_loop.started_ns or ts_ns)
             self._conditions.restart()
             self._reclaim = None
             self._open.drop_unexplained(ts_ns + KILL_WAIT_NS)

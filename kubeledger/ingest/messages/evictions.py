@@ -60,10 +60,10 @@ class EvictionRounds:
         self._noted_ns: int | None = None
         self._known_before = False
 
-    def restart(self, *, from_start: bool) -> None:
-        """Another process: it has met nothing yet, if the log shows it ``from_start``."""
+    def restart(self, ts_ns: int) -> None:
+        """Another process began then: until its first round it has met nothing."""
         self.__init__()  # type: ignore[misc] # all of it is new
-        self._known_before = from_start
+        self._known_before, self._ts_ns = True, ts_ns
 
     def begin(self, ts_ns: int) -> None:
         if self._ts_ns is not None:
@@ -82,7 +82,10 @@ class EvictionRounds:
         """A line about a threshold that is met; ``log`` says in which list."""
         if _AGAIN in log:
             return  # still the same round, however long the reclaim took
-        if self._noted_ns is not None and ts_ns - self._noted_ns > _ROUND_NS:
+        seen_ns, longest_ns = self._noted_ns, _ROUND_NS
+        if seen_ns is None:
+            seen_ns, longest_ns = self._ts_ns, _LOST_NS
+        if seen_ns is not None and ts_ns - seen_ns > longest_ns:
             # The line that begins the round is lost; so may others be, of rounds without any met.
             self.begin(ts_ns)
             self._since, self._known_before = {}, False

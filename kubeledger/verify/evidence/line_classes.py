@@ -65,6 +65,12 @@ VICTIMS: Final[tuple[Form, ...]] = (
 )
 """The victim of a preemption."""
 
+RECLAIMS: Final[tuple[Form, ...]] = (
+    ("to reclaim", regex(r'to reclaim" resourceName="(?P<resource>[^"]+)"')),
+    ("to reclaim", regex(r"to reclaim (?P<resource>[\w-]+)$")),
+)
+"""What a round of the eviction manager is to reclaim."""
+
 _RESOURCES: Final[tuple[Form, ...]] = ((NO_HINT, regex(r"'(?P<resource>[^' ]+)'")),)
 _CUT_FROM: Final = 512
 _PLAIN: Final = regex(r"[\n\t -~]*")
@@ -103,7 +109,7 @@ def reduced(
         said.append(HINTS)
     if is_file((file := file_of_cgroup(text)).removeprefix("/")):
         said.insert(0, file)
-    for words, form in (*VICTIMS, *KILL_TEXTS, *_RESOURCES, *ENDS):
+    for words, form in (*VICTIMS, *KILL_TEXTS, *RECLAIMS, *_RESOURCES, *ENDS):
         found = form.search(text) if words in text else None
         if found is not None and _is_whole(found):
             said += [words, _with(found, hide)]

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from kubeledger.kubelet.kube.resources import name_key
 from kubeledger.kubelet.kube.statuses import ShownInstance, instances_in
-from kubeledger.model.bodies.eviction import PodPreempted
+from kubeledger.model.bodies.eviction import PodPreempted, ReclaimAttempted
 from kubeledger.model.bodies.images import EvictionSignalObserved
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerKilled,
     ContainerStarted,
     KubernetesEvent,
+    PodEvicted,
     PodListed,
     PodRejected,
 )
@@ -30,6 +31,7 @@ from kubeledger.verify.evidence.history_entries import STATUS_PREFIX
 from kubeledger.verify.evidence.line_classes import (
     ENDS,
     KILL_TEXTS,
+    RECLAIMS,
     VICTIMS,
     Form,
     is_plain,
@@ -39,7 +41,7 @@ from kubeledger.verify.evidence.line_classes import (
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval, PodHistory
 from kubeledger.verify.evidence.pods import ListedPod, PodRegister
 from kubeledger.verify.evidence.times import RELIST_NS
-from kubeledger.verify.finding import Row, Side, Violation, Witnesses
+from kubeledger.verify.finding import Row, Side, Violation
 from kubeledger.verify.rules.containers import OfPod, subject_of
 
 
@@ -68,11 +70,8 @@ def report_disputes(context: VerifyContext) -> None:
             sides = (manifest.seq, f"{what}: {given_there}"), (listed.seq, f"{what}: {shown}")
             context.contradict(listed.ts_ns, subject, why, *sides)
     for subject, what, seen in context.instances.disputed():
-        at_ns, each_list = (
-            max(ts_ns for _, ts_ns, _ in seen),
-            ((seq, says) for seq, _, says in seen),
-        )
-        context.contradict(at_ns, subject, f"lists {what}", *each_list)
+        at_ns = max(ts_ns for _, ts_ns, _ in seen)
+        context.contradict(at_ns, subject, f"lists {what}", *((seq, says) for seq, _, says in seen))
 
 
 def _manifest_of(pods: PodRegister, listed: ListedPod) -> ListedPod | None:
@@ -113,6 +112,8 @@ _WHY: Final = {
     "refusal": "sources differ about one refusal",
     "victim": "the log has different names for one victim of a preemption",
     "end of a victim": "a preemption victim has another reason or message than all victims get",
+    "eviction": "sources have different messages of one eviction",
+    "reclaim": "lines of one round of the eviction manager name different resources",
     "kill": "a kill and its event name different failed probes",
     "machine": "the line about the machine and the eviction signals have different "
     "capacities of memory",
@@ -130,15 +131,22 @@ _RESIZED: Final = {
 _VICTIM: Final = ("Preempting", "Preempted in order to admit critical pod")
 """Reason and message that the kubelet gives every victim (pkg/kubelet/preemption)."""
 
+_EVICTIONS: Final = ("The node was low on", "Usage of EmptyDir", "Pod ephemeral", "Container ")
+"""How the message of an eviction begins; a refusal has the same reason."""
+_ENDS_NS: Final = 120 * NS_PER_S
+"""A pod that was evicted before this is over."""
+
 
 class SourceDisputes(Verifier):
     """Compares what is shown of one fact; memory grows with pods and their containers."""
 
     def __init__(self, context: VerifyContext) -> None:
         super().__init__(context)
-        self._sources: Witnesses[Parts] = Witnesses(0, _may_be_one)
-        self._victims: dict[str, Row[Parts]] = {}
-        self._died: dict[str, str] = {}
+        self._told: set[tuple[str, Hashable, Parts | None, Parts | None]] = set()
+        self._ends: dict[tuple[str, Hashable], list[tuple[str | None, Row[Parts]]]] = {}
+        self._shown: dict[tuple[str, Hashable, str | None, Parts], Row[Parts]] = {}
+        self._awaited: Row[Parts] | None = None
+        self._died: dict[str, Row[Parts]] = {}
         self._pods: dict[str, tuple[str, str | None, int]] = {}
         self._machine: Row[Parts] | None = None
 
@@ -151,39 +159,38 @@ class SourceDisputes(Verifier):
             KubeletStarted: self._kubelet_started,
             KubernetesEvent: self._reported,
             NodeObserved: self._node_observed,
+            PodEvicted: self._pod_evicted,
             PodListed: self._pod_listed,
             PodPreempted: self._pod_preempted,
             PodRejected: self._pod_rejected,
+            ReclaimAttempted: self._reclaimed,
             SettingsObserved: self._settings_observed,
         }
 
     def _compare(self, change: Row[Parts], *reading: Row[Parts]) -> None:
-        """Accounts of one fact, of one time."""
-        self._sources.note_change(change)
+        """Accounts of one fact; each pair that cannot be of one value is told once."""
         for row in reading:
-            self._show(row)
-
-    def _show(self, row: Row[Parts]) -> None:
-        self._sources.note_reading(row)
-        for change, reading in self._sources.passed(None):
-            sides = (change.seq, change.text), (reading.seq, reading.text)
+            pair = (row.kind, row.subject, change.value, row.value)
+            if pair in self._told or _may_be_one(change.value or (), row.value or ()):
+                continue
+            self._told.add(pair)
+            sides = (change.seq, change.text), (row.seq, row.text)
             # An event goes to a victim that no event names: where lines are lost that is a guess.
-            why, is_guess = _WHY[reading.kind], reading.kind == "victim"
-            subject = str(reading.subject)
-            self.context.contradict(reading.ts_ns, subject, why, *sides, by_absence=is_guess)
+            is_guess = row.kind in ("victim", "eviction")
+            subject, why = str(row.subject), _WHY[row.kind]
+            self.context.contradict(row.ts_ns, subject, why, *sides, by_absence=is_guess)
 
     def _pod_rejected(self, record: Record, body: PodRejected, _: NodeState) -> None:
         subject = subject_of(body)
-        value = (body.reason, STATUS_PREFIX.sub("", body.message).rstrip())
+        value = (body.reason, _bare(body.message))
         change = _row("refusal", subject, value, record, f"{body.reason}: {body.message}")
         rows = [*_lines("refusal", subject, record, ENDS, _end_of)]
         who, timeline = (body.pod_uid, body.namespace, body.pod), self.context.timeline
         interval, pod = timeline.interval(record.ts_ns, *who), timeline.pod(record.ts_ns, *who)
         if pod and interval and (listed := pod.failure(interval, record.ts_ns)) is not None:
             seq, reason, words = listed
-            account = f"{reason}: {words}"
-            reading = (reason, STATUS_PREFIX.sub("", words).rstrip())
-            rows.append(Row("refusal", subject, reading, seq, record.ts_ns, account))
+            reading = reason, _bare(words)
+            rows.append(Row("refusal", subject, reading, seq, record.ts_ns, f"{reason}: {words}"))
         self._compare(change, *rows)
         if pod and interval and (pod.created_ns or 0) > record.ts_ns + _CLOCKS_NS:
             self._compare_creation(record, pod, interval)
@@ -214,17 +221,52 @@ class SourceDisputes(Verifier):
         self._compare(change, *_lines("victim", subject, record, VICTIMS, _name_of))
         end = _row("end of a victim", subject, _VICTIM, record, ": ".join(_VICTIM))
         self._compare(end, *_lines("end of a victim", subject, record, ENDS, _end_of))
-        if body.victim_uid is not None:
-            self._victims[body.victim_uid] = end
+        self._ends.setdefault((end.kind, subject), []).append((body.victim_uid, end))
+
+    def _reclaimed(self, record: Record, body: ReclaimAttempted, _: NodeState) -> None:
+        account = f"{body.resource} is to be reclaimed"
+        change = _row("reclaim", "node", (body.resource,), record, account)
+        self._compare(change, *_lines("reclaim", "node", record, RECLAIMS, _only))
+
+    def _pod_evicted(self, record: Record, body: PodEvicted, _: NodeState) -> None:
+        """The manager waits for the pod that it chose, and does nothing else until it ends."""
+        subject = f"pod/{name_key(body.namespace, body.pod)}"
+        value = None, None if body.message is None else _bare(body.message)
+        end = _row("eviction", subject, value, record, body.message or "evicted")
+        self._ends.setdefault((end.kind, subject), []).append((body.pod_uid, end))
+        awaited, is_open = self._awaited, body.rank is not None and body.evicted is None
+        self._awaited = end if is_open else None
+        is_end = body.rank is None and body.message is None and body.evicted is not None
+        lost = self.context.coverage.missing
+        if awaited and is_end and lost(awaited.ts_ns, record.ts_ns) is None:
+            why = "the eviction manager waits for the end of one pod, and tells that of another"
+            sides = (awaited.seq, str(awaited.subject)), (record.seq, subject)
+            self.context.contradict(record.ts_ns, subject, why, *sides, by_absence=True)
+
+    def _show_end(self, record: Record, body: OfPod, reason: str | None, message: object) -> None:
+        """An event, or a list, shows how a pod ended; which ends it had is known at the end."""
+        value, account = (reason, _bare(str(message))), f"{reason}: {message}"
+        # Where both differ somebody else may have set them.
+        kind = "end of a victim" if set(value) & set(_VICTIM) else "eviction"
+        if kind != "eviction" or str(message).startswith(_EVICTIONS):
+            row = _row(kind, f"pod/{body.namespace}/{body.pod}", value, record, account)
+            self._shown.setdefault((kind, row.subject, body.pod_uid, value), row)
+
+    def settle(self, state: NodeState) -> None:
+        for (kind, subject, uid, value), shown in self._shown.items():
+            every = self._ends.get((kind, subject), ())
+            own = [row for of, row in every if of is None or uid in (None, of)]
+            if not own or any(_may_be_one(row.value or (), value) for row in own):
+                continue
+            near = min(own, key=lambda row: abs(row.ts_ns - shown.ts_ns))
+            span = min(near.ts_ns, shown.ts_ns) - _ENDS_NS, shown.ts_ns
+            if kind != "eviction" or self.context.coverage.missing(*span) is None:
+                self._compare(near, shown)
 
     def _pod_listed(self, record: Record, body: PodListed, _: NodeState) -> None:
         status = body.status or {}
-        change = (status.get("reason"), status.get("message"))
-        end = self._victims.get(body.pod_uid or "")
-        # Where both differ somebody else may have set them.
-        if end is not None and status.get("phase") == "Failed" and set(change) & set(_VICTIM):
-            account = f"{change[0]}: {change[1]}"
-            self._show(_row(end.kind, str(end.subject), change, record, account))
+        for each in (status, *(status.get("conditions") or ())):
+            self._show_end(record, body, each.get("reason"), each.get("message"))
         for shown in instances_in(status):
             self._compare_exit(record, body, shown)
             self._belongs(record, shown.container_id, body)
@@ -265,16 +307,14 @@ class SourceDisputes(Verifier):
         self._compare_time(record, body, "ended")
         if body.exit_code is not None and body.container is not None:
             subject = subject_of(body)
-            self._died[subject] = body.container_id
-            change = _exit_row(subject, body.container_id, body.exit_code, record)
-            self._sources.note_change(change)
+            self._died[subject] = _exit_row(subject, body.container_id, body.exit_code, record)
 
     def _container_killed(self, record: Record, body: ContainerKilled, _: NodeState) -> None:
         probe, _sep, of_probe = (body.reason or "").partition("_")
         if of_probe == "probe":
             subject = subject_of(body)
             change = _row("kill", subject, (probe,), record, f"the {probe} probe failed")
-            self._compare(change, *_lines("kill", subject, record, KILL_TEXTS, _probe_of))
+            self._compare(change, *_lines("kill", subject, record, KILL_TEXTS, _only))
 
     def _reported(self, record: Record, body: KubernetesEvent, _: NodeState) -> None:
         """A kill is of one of the pod's containers; what a resize came to is said twice."""
@@ -283,6 +323,8 @@ class SourceDisputes(Verifier):
             sides = (record.seq, body.reason), (record.seq, body.message)
             why = "a resize's event has the words of another outcome than its reason"
             self.context.contradict(record.ts_ns, f"pod/{body.namespace}/{body.pod}", why, *sides)
+        if body.reason == "Evicted":
+            self._show_end(record, body, body.reason, body.message)
         if body.reason != "Killing" or body.container is None or body.object_kind != "Pod":
             return
         who = body.namespace, body.pod
@@ -298,10 +340,11 @@ class SourceDisputes(Verifier):
     def _compare_exit(self, record: Record, body: PodListed, shown: ShownInstance) -> None:
         subject = f"container/{body.namespace}/{body.pod}/{shown.name}"
         is_known = shown.shown.get("reason") != "ContainerStatusUnknown"
-        is_last = shown.container_id == self._died.get(subject)
-        if shown.state == "terminated" and is_known and is_last:
-            exit_code = shown.shown.get("exitCode")
-            self._show(_exit_row(subject, shown.container_id, exit_code, record))
+        died, code = self._died.get(subject), shown.shown.get("exitCode")
+        if died is not None and shown.state == "terminated" and is_known:
+            row = _exit_row(subject, shown.container_id, code, record)
+            if died.value and died.value[0] == shown.container_id:
+                self._compare(died, row)
 
     def _kubelet_started(self, record: Record, body: KubeletStarted, _: NodeState) -> None:
         """Another process may find another machine."""
@@ -356,17 +399,22 @@ def _lines(
                 yield _row(kind, subject, value_of(found.groupdict()), record, account)
 
 
+def _bare(message: str) -> str:
+    """Some versions put words before it in the status."""
+    return STATUS_PREFIX.sub("", message).rstrip()
+
+
 def _end_of(parts: Mapping[str, str]) -> Parts:
-    """Reason and message of a pod's end; some versions put words before it in the status."""
-    return parts.get("reason"), STATUS_PREFIX.sub("", unescaped(parts["message"])).rstrip()
+    """Reason and message of a pod's end."""
+    return parts.get("reason"), _bare(unescaped(parts["message"]))
 
 
 def _name_of(parts: Mapping[str, str]) -> Parts:
     return parts["namespace"], parts["name"]
 
 
-def _probe_of(parts: Mapping[str, str]) -> Parts:
-    return (parts["probe"],)
+def _only(parts: Mapping[str, str]) -> Parts:
+    return (parts.get("probe") or parts.get("resource"),)
 
 
 def _may_be_one(change: Parts, reading: Parts) -> bool:

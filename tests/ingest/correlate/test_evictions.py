@@ -52,6 +52,7 @@ WORDS = {
     "AGAIN": _round(1, "900Mi", "1Gi 2Gi"),
     "SOFTLY": _round(0, "1000Mi", "2Gi"),
     "ONE": _round(0, "900Mi", "1Gi"),
+    "LATER": _round(0, "900Mi", "1Gi").partition(" | ")[2],
     "LOST": " | ".join(
         _round(second, available, "1Gi").partition(" | ")[2]
         for second, available in ((-20, "9Mi"), (-10, "9Mi"), (0, "900Mi"))
@@ -136,6 +137,11 @@ the pod that goes right after a ranking is the one evicted of it
 what goes later may be of a ranking that is lost
     .1 evict attempting to reclaim memory | .2 ranked | 3.2 evictingb {LOW}
     = PodEvicted pod=b rank=None <None
+a line that names another resource is still one of the round; behind the ranking it is of the next
+    .1 reclaim memory | .2 Evict must evict pod(s) to reclaim" resourceName="pids" | .3 Ranked
+    9 Evict must evict pod(s) to reclaim" resourceName="pids" | 9.1 Ranked
+    = ReclaimAttempted resource=memory lines=1,2,3
+    = ReclaimAttempted resource=pids lines=4,5
 deleting what is unused suffices
     .1 reclaim inodes
     2.1 Evict able to reduce resource pressure without evicting pods."
@@ -149,6 +155,21 @@ soft is what had to wait: the rounds before show the threshold, and the message 
     .3 reclaim memory | .4 Ranked | .5 evicting {LOW}Threshold quantity: 2Gi, available: 900Mi.\x20
     = PodEvicted signal=memory.available threshold={2 << 30} threshold_kind=soft rank=1
     = NodeConditionsChanged conditions=('MemoryPressure',) observed=('MemoryPressure',)
+a process whose first rounds are in a hole may have met a threshold there
+    -60 loop | -59 turn
+    ONE
+    .3 reclaim memory
+    = ReclaimAttempted threshold={1 << 30} threshold_kind=None since_ts_ns=None
+one whose first round follows its start has not
+    -1 loop
+    ONE
+    .3 reclaim memory
+    = ReclaimAttempted threshold={1 << 30} threshold_kind=hard
+nor where the beginning of the round is lost, too
+    -60 loop | -59 turn
+    LATER
+    .3 reclaim memory
+    = ReclaimAttempted threshold={1 << 30} threshold_kind=None since_ts_ns=None
 a pod chosen again while it ends: both wait for the same end
     BEGUN
     WAITS
