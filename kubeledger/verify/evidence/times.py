@@ -40,6 +40,8 @@ from kubeledger.verify.evidence.pods import ListedInstances
 RELIST_NS: Final = 3 * NS_PER_S
 """So much later a start or an end is told on a node that is not slow: at the next relist, and when
 the sync loop comes to it."""
+FOUND_NS: Final = 60 * NS_PER_S
+"""So long after its start a process tells of what there was before."""
 ROUND_NS: Final = 5 * NS_PER_S
 """A snapshot is named after the second in which its reading began; it is over by this time."""
 UNSEEN_STEP_NS: Final = NS_PER_S

@@ -33,13 +33,12 @@ from kubeledger.verify.evidence.container_specs import PodSpec
 from kubeledger.verify.evidence.coverage import Loss
 from kubeledger.verify.evidence.pod_intervals import ContainerRun
 from kubeledger.verify.evidence.pods import LOST_EXIT_CODE, ListedInstance
-from kubeledger.verify.evidence.times import Times
+from kubeledger.verify.evidence.times import FOUND_NS, Times
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.back_off import BackOff
 
 _RELIST_NS: Final = NS_PER_S
 """Two relists are so far apart, and what both saw is logged as far apart."""
-_FOUND_NS: Final = 60 * NS_PER_S
 _KEPT: Final = 4
 
 
@@ -76,7 +75,7 @@ def lived_until(context: VerifyContext, shown: ListedInstance) -> int:
     """
     ran_ns = 0 if shown.is_lost else shown.lived[0]
     process = context.timeline.process(ran_ns)
-    return 0 if process is None or ran_ns < process.started_ns + _FOUND_NS else ran_ns
+    return 0 if process is None or ran_ns < process.started_ns + FOUND_NS else ran_ns
 
 
 def ran_until(context: VerifyContext, run: ContainerRun, by_ns: int) -> tuple[int, int]:
@@ -94,10 +93,10 @@ def ran_until(context: VerifyContext, run: ContainerRun, by_ns: int) -> tuple[in
         return (listed.from_ns, run.died_seq) if listed.from_ns > by_ns else (0, 0)
     at_ns, seq = max((run.killed_ns or 0, run.killed_seq), (run.died_ns or 0, run.died_seq))
     told_by = timeline.process(at_ns)
-    if told_by is None or at_ns < told_by.started_ns + _FOUND_NS:
+    if told_by is None or at_ns < told_by.started_ns + FOUND_NS:
         at_ns, seq = run.shown  # a process tells at its start what had ended before
         begun_by = timeline.process(at_ns)
-        if begun_by is not None and at_ns < begun_by.started_ns + _FOUND_NS:
+        if begun_by is not None and at_ns < begun_by.started_ns + FOUND_NS:
             at_ns = begun_by.started_ns
     late_ns = max(times.late(by_ns), times.late(at_ns))  # at least, so that twice is not sure
     is_later = at_ns and timeline.iterations.earliest(at_ns) - late_ns > by_ns

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
 from kubeledger.kubelet.kube.resources import name_key
-from kubeledger.kubelet.kube.statuses import ShownInstance, instances_in
+from kubeledger.kubelet.kube.statuses import instances_in, statuses_in
+from kubeledger.kubelet.lifecycle.state import TERMINAL_PHASES
 from kubeledger.model.bodies.eviction import PodPreempted
 from kubeledger.model.bodies.images import EvictionSignalObserved
 from kubeledger.model.bodies.lifecycle import (
@@ -37,7 +38,7 @@ from kubeledger.verify.evidence.line_classes import (
     unescaped,
 )
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval, PodHistory
-from kubeledger.verify.evidence.pods import ListedPod, PodRegister
+from kubeledger.verify.evidence.pods import LOST_EXIT_CODE, ListedPod, PodRegister
 from kubeledger.verify.evidence.times import RELIST_NS
 from kubeledger.verify.finding import Row, Side, Violation, Witnesses
 from kubeledger.verify.rules.containers import OfPod, subject_of
@@ -67,12 +68,6 @@ def report_disputes(context: VerifyContext) -> None:
             why = f"the pod's manifest and the list of it differ in {what}"
             sides = (manifest.seq, f"{what}: {given_there}"), (listed.seq, f"{what}: {shown}")
             context.contradict(listed.ts_ns, subject, why, *sides)
-    for subject, what, seen in context.instances.disputed():
-        at_ns, each_list = (
-            max(ts_ns for _, ts_ns, _ in seen),
-            ((seq, says) for seq, _, says in seen),
-        )
-        context.contradict(at_ns, subject, f"lists {what}", *each_list)
 
 
 def _manifest_of(pods: PodRegister, listed: ListedPod) -> ListedPod | None:
@@ -116,8 +111,18 @@ _WHY: Final = {
     "kill": "a kill and its event name different failed probes",
     "machine": "the line about the machine and the eviction signals have different "
     "capacities of memory",
-    "exit code": "a list shows another exit code than the line about the container's end",
+    "creationTimestamp": "lists show different times at which the pod was made:",
+    "name": "lists show two containers with the same ID",
+    "restartCount": "lists count different restarts up to the same container",
+    "startedAt": "lists show different starts of the same container",
+    "finishedAt": "lists show different ends of the same container",
+    "exitCode": "sources show different exit codes of the same container",
+    "state": "lists show a container to run after it had ended:",
+    "restarts": "lists count fewer restarts than before in pod",
+    "phase": "lists show a pod to go on after it had ended:",
+    "deletionTimestamp": "lists show a pod that is no more to be deleted:",
 }
+_UNKNOWN: Final = "ContainerStatusUnknown"
 _CLOCKS_NS: Final = 2 * NS_PER_S
 """Clocks of the node and of the API server that agree may be apart by so much."""
 _DENIED: Final = "Pod admission denied"
@@ -136,9 +141,8 @@ class SourceDisputes(Verifier):
 
     def __init__(self, context: VerifyContext) -> None:
         super().__init__(context)
-        self._sources: Witnesses[Parts] = Witnesses(0, _may_be_one)
+        self._sources: Witnesses[Any] = Witnesses(0, _may_be_one)
         self._victims: dict[str, Row[Parts]] = {}
-        self._died: dict[str, str] = {}
         self._pods: dict[str, tuple[str, str | None, int]] = {}
         self._machine: Row[Parts] | None = None
 
@@ -160,16 +164,23 @@ class SourceDisputes(Verifier):
     def _compare(self, change: Row[Parts], *reading: Row[Parts]) -> None:
         """Accounts of one fact, of one time."""
         self._sources.note_change(change)
-        for row in reading:
-            self._show(row)
+        self._show(*reading)
 
-    def _show(self, row: Row[Parts]) -> None:
-        self._sources.note_reading(row)
+    def _go_on(self, *rows: Row[Parts | int]) -> None:
+        """What stays as it was told first, or is a number that only rises."""
+        self._show(*rows)
+        for row in rows:
+            if not isinstance(row.value, tuple) or not self._sources.knows(row.kind, row.subject):
+                self._sources.note_change(row)
+
+    def _show(self, *rows: Row[Any]) -> None:
+        for row in rows:
+            self._sources.note_reading(row)
         for change, reading in self._sources.passed(None):
             sides = (change.seq, change.text), (reading.seq, reading.text)
+            (subject, of), kind = cast(tuple[str, str], reading.subject), reading.kind
             # An event goes to a victim that no event names: where lines are lost that is a guess.
-            why, is_guess = _WHY[reading.kind], reading.kind == "victim"
-            subject = str(reading.subject)
+            why, is_guess = f"{_WHY[kind]} {of}".rstrip(), kind == "victim"
             self.context.contradict(reading.ts_ns, subject, why, *sides, by_absence=is_guess)
 
     def _pod_rejected(self, record: Record, body: PodRejected, _: NodeState) -> None:
@@ -183,7 +194,7 @@ class SourceDisputes(Verifier):
             seq, reason, words = listed
             account = f"{reason}: {words}"
             reading = (reason, STATUS_PREFIX.sub("", words).rstrip())
-            rows.append(Row("refusal", subject, reading, seq, record.ts_ns, account))
+            rows.append(Row("refusal", change.subject, reading, seq, record.ts_ns, account))
         self._compare(change, *rows)
         if pod and interval and (pod.created_ns or 0) > record.ts_ns + _CLOCKS_NS:
             self._compare_creation(record, pod, interval)
@@ -219,14 +230,14 @@ class SourceDisputes(Verifier):
 
     def _pod_listed(self, record: Record, body: PodListed, _: NodeState) -> None:
         status = body.status or {}
+        self._go_on(*_listed(record, body, status) if status else ())
         change = (status.get("reason"), status.get("message"))
         end = self._victims.get(body.pod_uid or "")
         # Where both differ somebody else may have set them.
         if end is not None and status.get("phase") == "Failed" and set(change) & set(_VICTIM):
             account = f"{change[0]}: {change[1]}"
-            self._show(_row(end.kind, str(end.subject), change, record, account))
+            self._show(end._replace(value=change, seq=record.seq, ts_ns=record.ts_ns, text=account))
         for shown in instances_in(status):
-            self._compare_exit(record, body, shown)
             self._belongs(record, shown.container_id, body)
 
     def _container_started(self, record: Record, body: ContainerStarted, _: NodeState) -> None:
@@ -264,10 +275,9 @@ class SourceDisputes(Verifier):
         self._belongs(record, body.container_id, body)
         self._compare_time(record, body, "ended")
         if body.exit_code is not None and body.container is not None:
-            subject = subject_of(body)
-            self._died[subject] = body.container_id
-            change = _exit_row(subject, body.container_id, body.exit_code, record)
-            self._sources.note_change(change)
+            code = str(body.exit_code)
+            account = f"exitCode {code}", body.container_id
+            self._go_on(_row("exitCode", subject_of(body), (code,), record, *account))
 
     def _container_killed(self, record: Record, body: ContainerKilled, _: NodeState) -> None:
         probe, _sep, of_probe = (body.reason or "").partition("_")
@@ -294,14 +304,6 @@ class SourceDisputes(Verifier):
             sides = (known[0].seq, f"it has {', '.join(sorted(own))}"), (record.seq, body.message)
             why = f"an event tells of container {body.container}, which the pod does not have"
             self.context.contradict(record.ts_ns, f"pod/{name_key(*who)}", why, *sides)
-
-    def _compare_exit(self, record: Record, body: PodListed, shown: ShownInstance) -> None:
-        subject = f"container/{body.namespace}/{body.pod}/{shown.name}"
-        is_known = shown.shown.get("reason") != "ContainerStatusUnknown"
-        is_last = shown.container_id == self._died.get(subject)
-        if shown.state == "terminated" and is_known and is_last:
-            exit_code = shown.shown.get("exitCode")
-            self._show(_exit_row(subject, shown.container_id, exit_code, record))
 
     def _kubelet_started(self, record: Record, body: KubeletStarted, _: NodeState) -> None:
         """Another process may find another machine."""
@@ -330,13 +332,46 @@ class SourceDisputes(Verifier):
             self._machine = None
 
 
-def _row(kind: str, subject: str, value: Parts, record: Record, account: str) -> Row[Parts]:
-    return Row(kind, subject, value, record.seq, record.ts_ns, account)
+def _listed(record: Record, body: PodListed, status: dict[str, Any]) -> Iterator[Row[Any]]:
+    """What stays as it is (a text), or only rises (a number), while a pod lives, in a list.
+
+    A static pod may come anew under its UID. A runtime that loses all of a container's instances
+    makes the kubelet count from 0 again, and of what it had lost nothing is sure.
+    """
+    pod, by = f"{body.namespace}/{body.pod}", f", by the {body.listed_by}"
+    life = f"{body.pod_uid} since {status.get('startTime')}{by}"
+    phase, deleted = status.get("phase"), int(body.deletion_ts_ns is not None)
+
+    def row(kind: str, subject: str, of: str, value: Parts | int | None, shown: object) -> Row[Any]:
+        return _row(kind, subject, value, record, f"{kind} {shown}", of)
+
+    yield row("phase", f"pod/{pod}", life, int(phase in TERMINAL_PHASES), phase)
+    yield row("deletionTimestamp", f"pod/{pod}", life, deleted, body.deletion_ts_ns)
+    if body.created_ts_ns is not None:
+        made, uid = format_ts(body.created_ts_ns), str(body.pod_uid)
+        yield row("creationTimestamp", f"pod/{pod}", uid, (made,), made)
+    for entry in statuses_in(status):
+        count, subject = entry.get("restartCount"), f"container/{pod}/{entry.get('name')}"
+        yield row("restarts", subject, life, (isinstance(count, int) and count) or None, count)
+    for each in instances_in(status):
+        subject, of, shown = f"container/{pod}/{each.name}", each.container_id, each.shown
+        facts = {"restartCount": each.restart_count, "startedAt": each.time("startedAt")}
+        is_over = each.state == "terminated" or shown.get("reason") == "CrashLoopBackOff"
+        if shown.get("exitCode") != LOST_EXIT_CODE and shown.get("reason") != _UNKNOWN:
+            if is_over or each.state == "running":
+                yield row("state", subject, f"{of}{by}", int(is_over), each.state)
+            facts |= {"finishedAt": each.time("finishedAt"), "exitCode": shown.get("exitCode")}
+        for kind, value in facts.items():
+            if value is not None:
+                text = format_ts(value) if kind.endswith("At") else str(value)
+                yield row(kind, subject, of, (text,), text)
+        yield row("name", f"pod/{pod}", of, (each.name,), each.name)
 
 
-def _exit_row(subject: str, container_id: str, code: object, record: Record) -> Row[Parts]:
-    account = f"container {container_id} ended with {code}"
-    return _row("exit code", subject, (container_id, str(code)), record, account)
+def _row(
+    kind: str, subject: str, value: Parts | int | None, record: Record, account: str, of: str = ""
+) -> Row[Any]:
+    return Row(kind, (subject, of), value, record.seq, record.ts_ns, account)
 
 
 def _lines(
@@ -369,8 +404,10 @@ def _probe_of(parts: Mapping[str, str]) -> Parts:
     return (parts["probe"],)
 
 
-def _may_be_one(change: Parts, reading: Parts) -> bool:
-    """Whether two accounts can be of one value, as far as both show it."""
+def _may_be_one(change: Parts | int, reading: Parts | int) -> bool:
+    """Whether two accounts can be of one value, as far as both show it, or of one that rises."""
+    if isinstance(change, int) or isinstance(reading, int):
+        return change < reading  # type: ignore[operator] # a fact is of one kind
     for given in zip(change, reading, strict=True):
         # A terminal breaks lines.
         texts = ["".join(text.split(" ")) for text in given if text is not None]

@@ -27,7 +27,7 @@ from kubeledger.verify.belief import RuleVerifier
 from kubeledger.verify.context import Prescan, See, VerifyContext
 from kubeledger.verify.evidence.pod_intervals import ContainerRun
 from kubeledger.verify.evidence.processes import Process, is_one
-from kubeledger.verify.evidence.times import RELIST_NS
+from kubeledger.verify.evidence.times import FOUND_NS, RELIST_NS
 from kubeledger.verify.rules.back_off import BackOff, policy_of
 from kubeledger.verify.rules.containers import (
     Causes,
@@ -55,8 +55,6 @@ _LATE_NS: Final = 2 * NS_PER_S
 """An event may be logged so long after what it shows."""
 _CLEARED: Final = frozenset({"orphaned", "removed"})
 _TURNED: Final = ("Started", "Started", "Created", "Created")
-_FOUND_NS: Final = 60 * NS_PER_S
-"""So long after its start a process shows what there was before."""
 _STARTING: Final[frozenset[Stage]] = frozenset({"image", "create", "start", "hook"})
 """Stages that a start comes to once its back-off is over."""
 _OF_CREATED: Final[frozenset[Stage]] = frozenset({"start", "hook"})
@@ -187,7 +185,7 @@ class Starts(RuleVerifier):
         first_ns, seq = min(begun)
         was = context.timeline.interval(first_ns, *of)
         is_first = was is None or was.add_seq == record.seq
-        is_new = first_ns > self._process.started_ns + _FOUND_NS
+        is_new = first_ns > self._process.started_ns + FOUND_NS
         lost = context.coverage.missing(first_ns, record.ts_ns)
         if is_first and is_new and record.ts_ns > first_ns + RELIST_NS and lost is None:
             sides = (seq, "its container runs"), (record.seq, "the pod is handed to the kubelet")
@@ -376,7 +374,7 @@ class Starts(RuleVerifier):
         container = self._get(key_for(state, body), body.container)
         back_off, newest = container.back_off, container.at(0)
         runs = newest is not None and newest.container_id is not None and not newest.has_ended
-        is_shown = self.context.instances.knows(body.container_id)
+        is_shown = self.context.instances.count(body.container_id) is not None
         if runs and not is_shown and container.find(body.container_id) is None:
             return  # an ID that nothing else says, while another one runs
         killed = self._show(record, container, body.container_id)

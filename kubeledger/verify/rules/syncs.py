@@ -50,6 +50,7 @@ from kubeledger.verify.context import See, VerifyContext
 from kubeledger.verify.debts import Debt
 from kubeledger.verify.evidence.container_specs import image_of, versions_of
 from kubeledger.verify.evidence.pods import ListedPod
+from kubeledger.verify.evidence.times import FOUND_NS
 from kubeledger.verify.rules.back_off import policy_of
 from kubeledger.verify.rules.containers import key_for, subject_of
 
@@ -62,8 +63,6 @@ _RELIST_NS: Final = NS_PER_S
 _SOON_NS: Final = 6 * NS_PER_S
 _BATCH_NS: Final = 20 * NS_PER_S
 """The lines of one relist stand so near to each other; the latter even on an overloaded node."""
-_FOUND_NS: Final = 60 * NS_PER_S
-"""So long after its start a kubelet is handed what was there before."""
 _STAMPS_NS: Final = NS_PER_S
 """The API server's stamps are whole seconds."""
 
@@ -213,7 +212,7 @@ class SyncVerifier(RuleVerifier):
             return False
         made_ns = self.context.timeline.pods[interval.key].created_ns
         if made_ns is None:
-            return interval.added_ns > process.started_ns + _FOUND_NS
+            return interval.added_ns > process.started_ns + FOUND_NS
         return made_ns >= process.started_ns - _STAMPS_NS
 
     def _died(self, record: Record, body: ContainerDied, state: NodeState) -> None:
