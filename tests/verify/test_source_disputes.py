@@ -169,6 +169,7 @@ def listed(status: dict[str, Any]) -> PodListed:
 
 RUNS = {"running": {"startedAt": "2026-11-21T03:00:00Z"}}
 ENDED = {"containerID": "x://c-1", "exitCode": 1, "finishedAt": "2026-11-21T03:01:00Z"}
+EARLY, LATER = "2026-11-21T03:00:00Z", "2026-11-21T03:00:01Z"
 WAITS = {"waiting": {"reason": "CrashLoopBackOff"}}
 
 
@@ -203,6 +204,8 @@ def anew(body: PodListed, **fields: object) -> PodListed:
         (one(RUNS), one(RUNS, 2, "c-2"), "fewer restarts than before"),
         (one(RUNS), one(RUNS, 0, "c-2"), None),  # counted anew
         (one(RUNS), anew(one(RUNS, 2, "c-2", startTime="u")), None),  # the pod came anew
+        (one(RUNS, startTime=LATER), one(RUNS, startTime=EARLY), "to have begun earlier"),
+        (one(RUNS, startTime=EARLY), one(RUNS, startTime=LATER), None),
         (one(RUNS, phase="Failed"), one(RUNS, phase="Running"), "a pod to go on after it had"),
         (one(RUNS, phase="Pending"), one(RUNS, phase="Succeeded"), None),
         (anew(one(RUNS), deletion_ts_ns=1), one(RUNS), "a pod that is no more to be deleted"),

@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from kubeledger.kubelet.kube.resources import name_key
-from kubeledger.kubelet.kube.statuses import instances_in, statuses_in
+from kubeledger.kubelet.kube.statuses import instances_in, statuses_in, time_in
 from kubeledger.kubelet.lifecycle.state import TERMINAL_PHASES
 from kubeledger.model.bodies.eviction import PodPreempted
 from kubeledger.model.bodies.images import EvictionSignalObserved
@@ -111,6 +111,7 @@ _WHY: Final = {
     "kill": "a kill and its event name different failed probes",
     "machine": "the line about the machine and the eviction signals have different "
     "capacities of memory",
+    "startTime": "lists show a pod to have begun earlier than the lists before:",
     "creationTimestamp": "lists show different times at which the pod was made:",
     "name": "lists show two containers with the same ID",
     "restartCount": "lists count different restarts up to the same container",
@@ -347,6 +348,7 @@ def _listed(record: Record, body: PodListed, status: dict[str, Any]) -> Iterator
 
     yield row("phase", f"pod/{pod}", life, int(phase in TERMINAL_PHASES), phase)
     yield row("deletionTimestamp", f"pod/{pod}", life, deleted, body.deletion_ts_ns)
+    yield row("startTime", f"pod/{pod}", f"{body.pod_uid}{by}", time_in(status, "startTime"), life)
     if body.created_ts_ns is not None:
         made, uid = format_ts(body.created_ts_ns), str(body.pod_uid)
         yield row("creationTimestamp", f"pod/{pod}", uid, (made,), made)
