@@ -192,8 +192,9 @@ def test_a_checkpoint_lacks_what_a_pod_was_granted(runs: bool) -> None:
     """From which the import works out that it was given back; a pod that runs on keeps it."""
     node = one_pod()
     grant = node.grant("a", "gpu-1")
-    of_pod = {"namespace": "ns", "pod": "a", "pod_uid": "uid-a"}
-    node.add(ContainerStarted(**of_pod, container="c", container_id="x"))
+    node.add(
+        ContainerStarted(namespace="ns", pod="a", pod_uid="uid-a", container="c", container_id="x")
+    )
     if not runs:
         node.end("a")
     given_back = node.release("a", inferred=True)
