@@ -187,6 +187,24 @@ def test_a_static_pod_that_comes_back() -> None:
     assert not node.contradictions()
 
 
+@pytest.mark.parametrize("runs", [True, False])
+def test_a_checkpoint_lacks_what_a_pod_was_granted(runs: bool) -> None:
+    """From which the import works out that it was given back; a pod that runs on keeps it."""
+    node = one_pod()
+    grant = node.grant("a", "gpu-1")
+    node.add(
+        ContainerStarted(namespace="ns", pod="a", pod_uid="uid-a", container="c", container_id="x")
+    )
+    if not runs:
+        node.end("a")
+    given_back = node.release("a", inferred=True)
+    node.checkpoint({})
+    if runs:
+        node.live_on("a")
+    sides = [[side.seq for side in each.sides] for each in node.contradictions()]
+    assert sides == ([[grant, given_back]] if runs else [])
+
+
 def test_a_checkpoint_with_a_wrong_checksum_counts_for_nothing() -> None:
     node = one_pod()
     grant = node.grant("a", "gpu-0")

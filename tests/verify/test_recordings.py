@@ -37,6 +37,7 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.verify import RECORDED, Contradiction, Finding, Outcome, Variant, verify
 from kubeledger.verify.registry import verifiers_of
 from kubeledger.verify.rules.admission.judging import VICTIMS
+from kubeledger.verify.rules.disputes import SourceDisputes
 from tests.verify.expected_findings import EXPECTED, RECORDINGS, lines
 from tests.verify.histories import changed, reader, recorded
 
@@ -256,11 +257,15 @@ def test_lists_that_disagree() -> None:
     for record, kinds, old, new in (
         (limited, CGROUPS, b'"cpu":"150m"', b'"cpu":"160m"'),
         (probed, CONTAINERS, b'"failureThreshold":3', b'"failureThreshold":2'),
-        (counted, CONTAINERS, b'"restartCount":', b'"restartCount":5'),
     ):
         records = [_listed_so(r, old, new) if r is record else r for r in recorded("node-a")]
         assert impossible(records, kinds) == []
         assert record.seq in {s.seq for each in contradictions(records, kinds) for s in each.sides}
+    own = (b'"restartCount":', b'"restartCount":5')
+    records = [_listed_so(r, *own) if r is counted else r for r in recorded("node-a")]
+    found = verify(reader(records), verifiers=[SourceDisputes])
+    sides = [s.seq for each in found if isinstance(each, Contradiction) for s in each.sides]
+    assert counted.seq in sides
 
 
 def _listed_so(record: Record, old: bytes, new: bytes) -> Record:

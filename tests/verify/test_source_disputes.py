@@ -229,6 +229,69 @@ def test_exit_code(container_id: str, code: int, reason: str, is_disputed: bool)
     assert bool(disputes(scene((0, died), (9, listed(status))))) == is_disputed
 
 
+def listed(status: dict[str, Any]) -> PodListed:
+    return PodListed(**POD, spec={"containers": []}, status=status, listed_by="kubelet")
+
+
+RUNS = {"running": {"startedAt": "2026-11-21T03:00:00Z"}}
+ENDED = {"containerID": "x://c-1", "exitCode": 1, "finishedAt": "2026-11-21T03:01:00Z"}
+EARLY, LATER = "2026-11-21T03:00:00Z", "2026-11-21T03:00:01Z"
+WAITS = {"waiting": {"reason": "CrashLoopBackOff"}}
+
+
+def one(state: dict[str, Any], count: int = 3, of: str = "c-1", **status: object) -> PodListed:
+    """A pod of one container, in a list."""
+    shown = {"name": "app", "containerID": f"x://{of}", "restartCount": count, "state": state}
+    return listed({"containerStatuses": [shown], "startTime": "t", **status})
+
+
+def ended(**fields: object) -> PodListed:
+    return one({"terminated": ENDED | fields})
+
+
+def anew(body: PodListed, **fields: object) -> PodListed:
+    return msgspec.structs.replace(body, **fields)
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "what"),
+    [
+        (one(RUNS), ended(), None),
+        (ended(), one(RUNS), "a container to run after it had ended: c-1, by the kubelet"),
+        (ended(), anew(one(RUNS), listed_by="api"), None),  # which is behind
+        (ended(exitCode=255), one(RUNS), None),  # the runtime had lost it
+        (one(WAITS), one(RUNS), "a container to run after it had ended"),
+        (one({"waiting": {}}), one(RUNS), None),  # it was made, and had not begun
+        (ended(), one(RUNS, 4, "c-2"), None),
+        (ended(), one(WAITS), None),
+        (ended(), ended(finishedAt="2026-11-21T03:01:01Z"), "different ends of the same"),
+        (ended(), ended(exitCode=2), "different exit codes of the same container c-1"),
+        (ended(), ended(exitCode=137, reason="ContainerStatusUnknown"), None),
+        (one(RUNS), one(RUNS, 2, "c-2"), "fewer restarts than before"),
+        (one(RUNS), one(RUNS, 0, "c-2"), None),  # counted anew
+        (one(RUNS), anew(one(RUNS, 2, "c-2", startTime="u")), None),  # the pod came anew
+        (one(RUNS, startTime=LATER), one(RUNS, startTime=EARLY), "to have begun earlier"),
+        (one(RUNS, startTime=EARLY), one(RUNS, startTime=LATER), None),
+        (one(RUNS, phase="Failed"), one(RUNS, phase="Running"), "a pod to go on after it had"),
+        (one(RUNS, phase="Pending"), one(RUNS, phase="Succeeded"), None),
+        (anew(one(RUNS), deletion_ts_ns=1), one(RUNS), "a pod that is no more to be deleted"),
+        (one(RUNS), anew(one(RUNS), deletion_ts_ns=1), None),
+        (anew(one(RUNS), created_ts_ns=1), anew(one(RUNS), created_ts_ns=2), "the pod was made"),
+    ],
+)
+def test_lists_of_one_source_go_on(first: PodListed, later: PodListed, what: str | None) -> None:
+    found = disputes(scene((0, first), (9, later), (18, later)))
+    assert [what is not None and what in each.why for each in found] == [True] * (what is not None)
+
+
+def test_two_containers_of_one_id() -> None:
+    names = ("app", "log")
+    status = [{"name": name, "containerID": "x://c-1", "state": RUNS} for name in names]
+    (found,) = disputes(scene((0, listed({"containerStatuses": status[:1]})),
+                              (9, listed({"containerStatuses": status[1:]}))))  # fmt: skip
+    assert "two containers with the same ID c-1" in found.why
+
+
 @pytest.mark.parametrize(("pod", "is_disputed"), [("web", False), ("db", True)])
 def test_one_container_of_two_pods(pod: str, is_disputed: bool) -> None:
     started = ContainerStarted(**POD, container="app", container_id="c-1", sandbox=False)
@@ -241,10 +304,6 @@ def victim() -> PodPreempted:
         victim_namespace="ns", victim_pod="web", victim_uid="uid-1", preemptor_namespace=None,
         preemptor_pod=None, preemptor_uid=None, insufficient=(), evicted=True,
     )  # fmt: skip
-
-
-def listed(status: dict[str, Any]) -> PodListed:
-    return PodListed(**POD, spec={"containers": []}, status=status, listed_by="kubelet")
 
 
 # Sources that hide names: ordinary nodes and single lies do not look like them.

@@ -76,10 +76,11 @@ def _result_of(result: TickResult, state: str | None) -> TickResult:
     """The result of a tick of which a line also holds the probe's own word for it.
 
     Lines about failures do; a word that is none of the probe's results is none it is sure of.
+    One that denies the rest of the line is kept: what else shows the tick denies it.
     """
     if result != "failure" or state in (None, "", "failure"):
         return result
-    return "warning" if state == "warning" else "unknown"
+    return cast(TickResult, state) if state in ("success", "warning") else "unknown"
 
 
 def handler_of(spec: dict[str, Any] | None, ran_command: bool) -> Handler | None:

@@ -11,18 +11,16 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.kube.resources import pod_key
-from kubeledger.kubelet.kube.statuses import ShownInstance, instances_in
+from kubeledger.kubelet.kube.statuses import ShownInstance, instances_in, time_in
 from kubeledger.kubelet.lifecycle.state import TERMINAL_PHASES
 from kubeledger.model.bodies.lifecycle import PodConfigChanged, PodListed
 from kubeledger.model.record import Record
-from kubeledger.model.units import format_ts, parse_ts
 
 LOST_EXIT_CODE: Final = 255
 """Of what the runtime had lost, and found ended later."""
@@ -34,11 +32,11 @@ class ListedInstance(msgspec.Struct):
     Attributes:
         seen_ns: when it is shown first, by the record ``seq``.
         began_ns, ended_ns: when it was started and ended, to the second; None when no list says.
-        starts: start -> (record, time) of the first list that shows it.
         is_lost: the runtime lost it: what lists show of it until then may be old.
         ended: (time, record) of the first list that shows it ended; None when none does.
         ran: (time, record) of the last list of the kubelet that shows it running.
         lived: the last time at which it ran by any list, and that list.
+        counts: restarts up to it -> how many lists show so many.
     """
 
     name: str
@@ -46,19 +44,17 @@ class ListedInstance(msgspec.Struct):
     seq: int
     began_ns: int | None = None
     ended_ns: int | None = None
-    starts: dict[int, tuple[int, int]] = {}
     is_lost: bool = False
     ended: tuple[int, int] | None = None
     ran: tuple[int, int] = (0, 0)
     lived: tuple[int, int] = (0, 0)
+    counts: Counter[int] = msgspec.field(default_factory=Counter)
 
 
 class ListedInstances:
     """What pod lists show of instances: when they ran, how often they had been restarted."""
 
     def __init__(self) -> None:
-        self._counts: dict[str, Counter[int]] = {}
-        self._restart_counts: dict[str, dict[tuple[str, int], tuple[int, int]]] = {}
         self._of_pods: dict[str, dict[str, ListedInstance]] = {}
         self._by_id: dict[str, ListedInstance] = {}
         self._known_ns: dict[str, int] = {}
@@ -71,26 +67,20 @@ class ListedInstances:
         if body.gone or (body.status or {}).get("phase") in TERMINAL_PHASES:
             at = record.ts_ns, record.seq
             self._over[key] = min(self._over.get(key, at), at)
-        times = [record.ts_ns, *_times(body.status, "startTime")]
+        times = [record.ts_ns, time_in(body.status or {}, "startTime")]
         for shown in instances_in(body.status):
-            times += _times(shown.shown, "startedAt", "finishedAt")
+            times += shown.time("startedAt"), shown.time("finishedAt")
             self._note_instance(record, key, shown)
-            if shown.restart_count is not None:
-                subject = f"container/{body.namespace}/{body.pod}/{shown.name}"
-                self._counts.setdefault(shown.container_id, Counter())[shown.restart_count] += 1
-                self._restart_counts.setdefault(shown.container_id, {}).setdefault(
-                    (subject, shown.restart_count), (record.seq, record.ts_ns)
-                )
-        self._known_ns[key] = min(self._known_ns.get(key, record.ts_ns), *times)
+        self._known_ns[key] = min(self._known_ns.get(key, record.ts_ns), *filter(None, times))
 
     def _note_instance(self, record: Record, key: str, shown: ShownInstance) -> None:
         at, of = (record.ts_ns, record.seq), shown.container_id
         known = self._of_pods.setdefault(key, {})
         own = self._by_id[of] = known.setdefault(of, ListedInstance(shown.name, *at))
         own.seen_ns, own.seq = min((own.seen_ns, own.seq), at)
+        own.counts.update([] if shown.restart_count is None else [shown.restart_count])
         if (began_ns := shown.time("startedAt")) is not None:
             own.began_ns = began_ns
-            own.starts.setdefault(began_ns, (record.seq, record.ts_ns))
         if shown.state == "terminated":
             own.ended = min(own.ended or at, at)
             own.is_lost |= shown.shown.get("exitCode") == LOST_EXIT_CODE
@@ -108,8 +98,7 @@ class ListedInstances:
             self._known_ns.pop(key, None)
             self._over.pop(key, None)
             for container_id in self._of_pods.pop(key, ()):
-                for known in (self._by_id, self._counts, self._restart_counts):
-                    known.pop(container_id, None)
+                self._by_id.pop(container_id, None)
 
     def of_pod(self, key: str) -> Mapping[str, ListedInstance]:
         return self._of_pods.get(key, {})
@@ -126,39 +115,10 @@ class ListedInstances:
         """(time, record) of the first list that shows a pod ended, or gone; None when none does."""
         return self._over.get(key)
 
-    def knows(self, container_id: str | None, subject: str = "") -> bool:
-        """Whether a list shows the instance; as one of that container, if it is given."""
-        counts = self._restart_counts.get(container_id or "", {})
-        return bool(counts) and subject in {"", *(of for of, _ in counts)}
-
     def count(self, container_id: str | None) -> int | None:
         """Restarts up to an instance, as most lists show; None when none does."""
-        counts = self._counts.get(container_id or "")
-        return counts.most_common(1)[0][0] if counts else None
-
-    def disputed(self) -> Iterator[tuple[str, str, list[tuple[int, int, str]]]]:
-        """What lists show otherwise of an instance: container, what and ID, (record, time, it)."""
-        for container_id, counts in self._restart_counts.items():
-            subject, starts = next(iter(counts))[0], self._by_id[container_id].starts
-            if len(self._counts[container_id]) > 1:
-                sides = [(*first, f"restartCount {count}") for (_, count), first in counts.items()]
-                yield (
-                    subject,
-                    f"count different restarts up to the same container {container_id}",
-                    sides,
-                )
-            if len(starts) > 1:
-                shown = [(*first, f"startedAt {format_ts(ns)}") for ns, first in starts.items()]
-                yield subject, f"show different starts of the same container {container_id}", shown
-
-
-def _times(counts: object, *names: str) -> Iterator[int]:
-    """Those that are times; a runtime writes 1970 for a container that never started."""
-    for name in names if isinstance(counts, dict) else ():
-        with suppress(ValueError):
-            ts_ns = parse_ts(str(counts.get(name) or ""))  # type: ignore[attr-defined]
-            if ts_ns > 0:
-                yield ts_ns
+        instance = self.instance(container_id)
+        return instance.counts.most_common(1)[0][0] if instance and instance.counts else None
 
 
 T = TypeVar("T")

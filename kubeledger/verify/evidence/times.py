@@ -43,6 +43,8 @@ the sync loop comes to it."""
 _BATCH_NS: Final = NS_PER_S * 9 // 10
 _LATE_BATCH_NS: Final = 20 * NS_PER_S
 """What one relist saw is told within this time, the latter on an overloaded node."""
+FOUND_NS: Final = 60 * NS_PER_S
+"""So long after its start a process tells of what there was before."""
 ROUND_NS: Final = 5 * NS_PER_S
 """A snapshot is named after the second in which its reading began; it is over by this time."""
 UNSEEN_STEP_NS: Final = NS_PER_S

@@ -34,14 +34,12 @@ from kubeledger.verify.evidence.container_specs import PodSpec
 from kubeledger.verify.evidence.coverage import Loss
 from kubeledger.verify.evidence.pod_intervals import ContainerRun
 from kubeledger.verify.evidence.pods import LOST_EXIT_CODE, ListedInstance
-from kubeledger.verify.evidence.times import Times
+from kubeledger.verify.evidence.times import FOUND_NS, Times
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.back_off import BackOff
 
 _RELIST_NS: Final = NS_PER_S
 """Two relists are so far apart, and what both saw is logged as far apart."""
-FOUND_NS: Final = 60 * NS_PER_S
-"""So long after its start a process shows what there was before."""
 _KEPT: Final = 4
 
 

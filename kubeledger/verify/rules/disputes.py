@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
 from kubeledger.kubelet.kube.resources import name_key
-from kubeledger.kubelet.kube.statuses import ShownInstance, instances_in
+from kubeledger.kubelet.kube.statuses import instances_in, statuses_in, time_in
+from kubeledger.kubelet.lifecycle.state import TERMINAL_PHASES
 from kubeledger.model.bodies.eviction import PodPreempted, ReclaimAttempted
 from kubeledger.model.bodies.images import EvictionSignalObserved
 from kubeledger.model.bodies.lifecycle import (
@@ -39,7 +40,7 @@ from kubeledger.verify.evidence.line_classes import (
     unescaped,
 )
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval, PodHistory
-from kubeledger.verify.evidence.pods import ListedPod, PodRegister
+from kubeledger.verify.evidence.pods import LOST_EXIT_CODE, ListedPod, PodRegister
 from kubeledger.verify.evidence.times import RELIST_NS
 from kubeledger.verify.finding import Row, Side, Violation
 from kubeledger.verify.rules.containers import OfPod, subject_of
@@ -69,9 +70,6 @@ def report_disputes(context: VerifyContext) -> None:
             why = f"the pod's manifest and the list of it differ in {what}"
             sides = (manifest.seq, f"{what}: {given_there}"), (listed.seq, f"{what}: {shown}")
             context.contradict(listed.ts_ns, subject, why, *sides)
-    for subject, what, seen in context.instances.disputed():
-        at_ns = max(ts_ns for _, ts_ns, _ in seen)
-        context.contradict(at_ns, subject, f"lists {what}", *((seq, says) for seq, _, says in seen))
 
 
 def _manifest_of(pods: PodRegister, listed: ListedPod) -> ListedPod | None:
@@ -117,8 +115,19 @@ _WHY: Final = {
     "kill": "a kill and its event name different failed probes",
     "machine": "the line about the machine and the eviction signals have different "
     "capacities of memory",
-    "exit code": "a list shows another exit code than the line about the container's end",
+    "startTime": "lists show a pod to have begun earlier than the lists before:",
+    "creationTimestamp": "lists show different times at which the pod was made:",
+    "name": "lists show two containers with the same ID",
+    "restartCount": "lists count different restarts up to the same container",
+    "startedAt": "lists show different starts of the same container",
+    "finishedAt": "lists show different ends of the same container",
+    "exitCode": "sources show different exit codes of the same container",
+    "state": "lists show a container to run after it had ended:",
+    "restarts": "lists count fewer restarts than before in pod",
+    "phase": "lists show a pod to go on after it had ended:",
+    "deletionTimestamp": "lists show a pod that is no more to be deleted:",
 }
+_UNKNOWN: Final = "ContainerStatusUnknown"
 _CLOCKS_NS: Final = 2 * NS_PER_S
 """Clocks of the node and of the API server that agree may be apart by so much."""
 _DENIED: Final = "Pod admission denied"
@@ -142,11 +151,11 @@ class SourceDisputes(Verifier):
 
     def __init__(self, context: VerifyContext) -> None:
         super().__init__(context)
-        self._told: set[tuple[str, Hashable, Parts | None, Parts | None]] = set()
+        self._told: set[tuple[str, Hashable, Any, Any]] = set()
         self._ends: dict[tuple[str, Hashable], list[tuple[str | None, Row[Parts]]]] = {}
         self._shown: dict[tuple[str, Hashable, str | None, Parts], Row[Parts]] = {}
         self._awaited: Row[Parts] | None = None
-        self._died: dict[str, Row[Parts]] = {}
+        self._first: dict[tuple[str, Hashable], Row[Any]] = {}
         self._pods: dict[str, tuple[str, str | None, int]] = {}
         self._machine: Row[Parts] | None = None
 
@@ -167,18 +176,28 @@ class SourceDisputes(Verifier):
             SettingsObserved: self._settings_observed,
         }
 
-    def _compare(self, change: Row[Parts], *reading: Row[Parts]) -> None:
+    def _compare(self, change: Row[Any], *reading: Row[Any]) -> None:
         """Accounts of one fact; each pair that cannot be of one value is told once."""
         for row in reading:
             pair = (row.kind, row.subject, change.value, row.value)
-            if pair in self._told or _may_be_one(change.value or (), row.value or ()):
+            if pair in self._told or _may_be_one(change.value, row.value):
                 continue
             self._told.add(pair)
             sides = (change.seq, change.text), (row.seq, row.text)
             # An event goes to a victim that no event names: where lines are lost that is a guess.
             is_guess = row.kind in ("victim", "eviction")
-            subject, why = str(row.subject), _WHY[row.kind]
+            subject, of = cast(tuple[str, str], row.subject)
+            why = f"{_WHY[row.kind]} {of}".rstrip()
             self.context.contradict(row.ts_ns, subject, why, *sides, by_absence=is_guess)
+
+    def _go_on(self, *rows: Row[Any]) -> None:
+        """What stays as it was told first, or is a number that only rises."""
+        for row in rows:
+            first = self._first.setdefault((row.kind, row.subject), row)
+            if first.ts_ns <= row.ts_ns:
+                self._compare(first, row)
+            if not isinstance(row.value, tuple):
+                self._first[row.kind, row.subject] = row
 
     def _pod_rejected(self, record: Record, body: PodRejected, _: NodeState) -> None:
         subject = subject_of(body)
@@ -190,7 +209,9 @@ class SourceDisputes(Verifier):
         if pod and interval and (listed := pod.failure(interval, record.ts_ns)) is not None:
             seq, reason, words = listed
             reading = reason, _bare(words)
-            rows.append(Row("refusal", subject, reading, seq, record.ts_ns, f"{reason}: {words}"))
+            rows.append(
+                Row("refusal", change.subject, reading, seq, record.ts_ns, f"{reason}: {words}")
+            )
         self._compare(change, *rows)
         if pod and interval and (pod.created_ns or 0) > record.ts_ns + _CLOCKS_NS:
             self._compare_creation(record, pod, interval)
@@ -221,7 +242,7 @@ class SourceDisputes(Verifier):
         self._compare(change, *_lines("victim", subject, record, VICTIMS, _name_of))
         end = _row("end of a victim", subject, _VICTIM, record, ": ".join(_VICTIM))
         self._compare(end, *_lines("end of a victim", subject, record, ENDS, _end_of))
-        self._ends.setdefault((end.kind, subject), []).append((body.victim_uid, end))
+        self._ends.setdefault((end.kind, end.subject), []).append((body.victim_uid, end))
 
     def _reclaimed(self, record: Record, body: ReclaimAttempted, _: NodeState) -> None:
         account = f"{body.resource} is to be reclaimed"
@@ -233,14 +254,15 @@ class SourceDisputes(Verifier):
         subject = f"pod/{name_key(body.namespace, body.pod)}"
         value = None, None if body.message is None else _bare(body.message)
         end = _row("eviction", subject, value, record, body.message or "evicted")
-        self._ends.setdefault((end.kind, subject), []).append((body.pod_uid, end))
+        self._ends.setdefault((end.kind, end.subject), []).append((body.pod_uid, end))
         awaited, is_open = self._awaited, body.rank is not None and body.evicted is None
         self._awaited = end if is_open else None
         is_end = body.rank is None and body.message is None and body.evicted is not None
         lost = self.context.coverage.missing
         if awaited and is_end and lost(awaited.ts_ns, record.ts_ns) is None:
             why = "the eviction manager waits for the end of one pod, and tells that of another"
-            sides = (awaited.seq, str(awaited.subject)), (record.seq, subject)
+            chosen, _of = cast(tuple[str, str], awaited.subject)
+            sides = (awaited.seq, chosen), (record.seq, subject)
             self.context.contradict(record.ts_ns, subject, why, *sides, by_absence=True)
 
     def _show_end(self, record: Record, body: OfPod, reason: str | None, message: object) -> None:
@@ -256,7 +278,7 @@ class SourceDisputes(Verifier):
         for (kind, subject, uid, value), shown in self._shown.items():
             every = self._ends.get((kind, subject), ())
             own = [row for of, row in every if of is None or uid in (None, of)]
-            if not own or any(_may_be_one(row.value or (), value) for row in own):
+            if not own or any(_may_be_one(row.value, value) for row in own):
                 continue
             near = min(own, key=lambda row: abs(row.ts_ns - shown.ts_ns))
             span = min(near.ts_ns, shown.ts_ns) - _ENDS_NS, shown.ts_ns
@@ -267,8 +289,8 @@ class SourceDisputes(Verifier):
         status = body.status or {}
         for each in (status, *(status.get("conditions") or ())):
             self._show_end(record, body, each.get("reason"), each.get("message"))
+        self._go_on(*_listed(record, body, status) if status else ())
         for shown in instances_in(status):
-            self._compare_exit(record, body, shown)
             self._belongs(record, shown.container_id, body)
 
     def _container_started(self, record: Record, body: ContainerStarted, _: NodeState) -> None:
@@ -306,8 +328,9 @@ class SourceDisputes(Verifier):
         self._belongs(record, body.container_id, body)
         self._compare_time(record, body, "ended")
         if body.exit_code is not None and body.container is not None:
-            subject = subject_of(body)
-            self._died[subject] = _exit_row(subject, body.container_id, body.exit_code, record)
+            code = str(body.exit_code)
+            account = f"exitCode {code}", body.container_id
+            self._go_on(_row("exitCode", subject_of(body), (code,), record, *account))
 
     def _container_killed(self, record: Record, body: ContainerKilled, _: NodeState) -> None:
         probe, _sep, of_probe = (body.reason or "").partition("_")
@@ -337,15 +360,6 @@ class SourceDisputes(Verifier):
             why = f"an event tells of container {body.container}, which the pod does not have"
             self.context.contradict(record.ts_ns, f"pod/{name_key(*who)}", why, *sides)
 
-    def _compare_exit(self, record: Record, body: PodListed, shown: ShownInstance) -> None:
-        subject = f"container/{body.namespace}/{body.pod}/{shown.name}"
-        is_known = shown.shown.get("reason") != "ContainerStatusUnknown"
-        died, code = self._died.get(subject), shown.shown.get("exitCode")
-        if died is not None and shown.state == "terminated" and is_known:
-            row = _exit_row(subject, shown.container_id, code, record)
-            if died.value and died.value[0] == shown.container_id:
-                self._compare(died, row)
-
     def _kubelet_started(self, record: Record, body: KubeletStarted, _: NodeState) -> None:
         """Another process may find another machine."""
         self._machine = None
@@ -373,13 +387,47 @@ class SourceDisputes(Verifier):
             self._machine = None
 
 
-def _row(kind: str, subject: str, value: Parts, record: Record, account: str) -> Row[Parts]:
-    return Row(kind, subject, value, record.seq, record.ts_ns, account)
+def _listed(record: Record, body: PodListed, status: dict[str, Any]) -> Iterator[Row[Any]]:
+    """What stays as it is (a text), or only rises (a number), while a pod lives, in a list.
+
+    A static pod may come anew under its UID. A runtime that loses all of a container's instances
+    makes the kubelet count from 0 again, and of what it had lost nothing is sure.
+    """
+    pod, by = f"{body.namespace}/{body.pod}", f", by the {body.listed_by}"
+    life = f"{body.pod_uid} since {status.get('startTime')}{by}"
+    phase, deleted = status.get("phase"), int(body.deletion_ts_ns is not None)
+
+    def row(kind: str, subject: str, of: str, value: Parts | int | None, shown: object) -> Row[Any]:
+        return _row(kind, subject, value, record, f"{kind} {shown}", of)
+
+    yield row("phase", f"pod/{pod}", life, int(phase in TERMINAL_PHASES), phase)
+    yield row("deletionTimestamp", f"pod/{pod}", life, deleted, body.deletion_ts_ns)
+    yield row("startTime", f"pod/{pod}", f"{body.pod_uid}{by}", time_in(status, "startTime"), life)
+    if body.created_ts_ns is not None:
+        made, uid = format_ts(body.created_ts_ns), str(body.pod_uid)
+        yield row("creationTimestamp", f"pod/{pod}", uid, (made,), made)
+    for entry in statuses_in(status):
+        count, subject = entry.get("restartCount"), f"container/{pod}/{entry.get('name')}"
+        yield row("restarts", subject, life, (isinstance(count, int) and count) or None, count)
+    for each in instances_in(status):
+        subject, of, shown = f"container/{pod}/{each.name}", each.container_id, each.shown
+        facts = {"restartCount": each.restart_count, "startedAt": each.time("startedAt")}
+        is_over = each.state == "terminated" or shown.get("reason") == "CrashLoopBackOff"
+        if shown.get("exitCode") != LOST_EXIT_CODE and shown.get("reason") != _UNKNOWN:
+            if is_over or each.state == "running":
+                yield row("state", subject, f"{of}{by}", int(is_over), each.state)
+            facts |= {"finishedAt": each.time("finishedAt"), "exitCode": shown.get("exitCode")}
+        for kind, value in facts.items():
+            if value is not None:
+                text = format_ts(value) if kind.endswith("At") else str(value)
+                yield row(kind, subject, of, (text,), text)
+        yield row("name", f"pod/{pod}", of, (each.name,), each.name)
 
 
-def _exit_row(subject: str, container_id: str, code: object, record: Record) -> Row[Parts]:
-    account = f"container {container_id} ended with {code}"
-    return _row("exit code", subject, (container_id, str(code)), record, account)
+def _row(
+    kind: str, subject: str, value: Parts | int | None, record: Record, account: str, of: str = ""
+) -> Row[Any]:
+    return Row(kind, (subject, of), value, record.seq, record.ts_ns, account)
 
 
 def _lines(
@@ -417,8 +465,12 @@ def _only(parts: Mapping[str, str]) -> Parts:
     return (parts.get("probe") or parts.get("resource"),)
 
 
-def _may_be_one(change: Parts, reading: Parts) -> bool:
-    """Whether two accounts can be of one value, as far as both show it."""
+def _may_be_one(change: Parts | int | None, reading: Parts | int | None) -> bool:
+    """Whether two accounts can be of one value, as far as both show it, or of one that rises."""
+    if change is None or reading is None:
+        return True
+    if isinstance(change, int) or isinstance(reading, int):
+        return change <= reading  # type: ignore[operator] # a fact is of one kind
     for given in zip(change, reading, strict=True):
         # A terminal breaks lines.
         texts = ["".join(text.split(" ")) for text in given if text is not None]

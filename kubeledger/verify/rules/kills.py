@@ -313,7 +313,9 @@ class KillVerifier(RuleVerifier):
         runs = [] if kill.pod is None else kill.pod.runs_of(body.container)
         own = (run for run in runs if run.container_id == body.container_id)
         observed = any(run.is_started(record) or run.is_dead(record) for run in own)
-        if self.context.instances.knows(body.container_id, subject_of(body)) or (
+        listed_ones = {} if kill.pod is None else self.context.instances.of_pod(kill.pod.key)
+        shown = listed_ones.get(body.container_id or "")
+        if (shown is not None and shown.name == body.container) or (
             observed and body.container_id is not None and body.pod_uid is not None
         ):
             listed = self.context.pods.at(record.ts_ns, body.pod_uid)

@@ -26,7 +26,7 @@ from kubeledger.model.units import NS_PER_S, format_ts, whole_number
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.container_specs import specs_of
-from kubeledger.verify.evidence.times import When
+from kubeledger.verify.evidence.times import FOUND_NS, When
 from kubeledger.verify.rules.containers import key_for
 from kubeledger.verify.rules.probe_worker import Worker
 
@@ -37,8 +37,6 @@ About = ProbeExecuted | ProbeTransitioned | ProbeCountersRead | ProbeTicksFolded
 _MAKES_PROBER_NS: Final = 3 * NS_PER_S
 """So long after its first line, at most, a kubelet has its prober, whose start counts."""
 _AT_ONCE_NS: Final = NS_PER_S // 2
-_FOUND_NS: Final = 60 * NS_PER_S
-"""So long after its start a process tells of what ran before."""
 _SUCCESS_LEVEL: Final = 3
 """Verbosity at which a probe's success has its line."""
 _OUT_OF_TURN: Final = 3
@@ -199,7 +197,7 @@ class Workers:
         listed = times.listed_start(worker.container_id, ts_ns)
         same = instance is not None and instance.container_id == worker.container_id
         told_ns = instance.started_ns if instance is not None and same else None
-        if listed or told_ns is None or told_ns < self._kubelet_ns + _FOUND_NS:
+        if listed or told_ns is None or told_ns < self._kubelet_ns + FOUND_NS:
             return listed
         return times.told(told_ns)
 

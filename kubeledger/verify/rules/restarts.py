@@ -146,9 +146,7 @@ class RestartVerifier(Starts):
         if before is not None and shown and previous_id is not None and not container.was_inherited:
             if container.may_follow(previous_id):
                 expected["previous_container_id"] = previous_id
-            elif not self.context.instances.knows(previous_id) or (
-                None not in (listed, previous) and previous != (listed or 0) - 1
-            ):
+            elif previous is None or (listed is not None and previous != listed - 1):
                 expected["previous_container_id"] = before.container_id
             else:
                 container.back_off.lose()  # one that only lists show ran in between

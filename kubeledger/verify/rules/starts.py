@@ -27,10 +27,9 @@ from kubeledger.verify.belief import RuleVerifier
 from kubeledger.verify.context import Prescan, See, VerifyContext
 from kubeledger.verify.evidence.pod_intervals import ContainerRun
 from kubeledger.verify.evidence.processes import Process, is_one
-from kubeledger.verify.evidence.times import RELIST_NS
+from kubeledger.verify.evidence.times import FOUND_NS, RELIST_NS
 from kubeledger.verify.rules.back_off import BackOff, policy_of
 from kubeledger.verify.rules.containers import (
-    FOUND_NS,
     Causes,
     Container,
     Instance,
@@ -396,7 +395,7 @@ class Starts(RuleVerifier):
         container = self._get(key_for(state, body), body.container)
         back_off, newest = container.back_off, container.at(0)
         runs = newest is not None and newest.container_id is not None and not newest.has_ended
-        is_shown = self.context.instances.knows(body.container_id)
+        is_shown = self.context.instances.count(body.container_id) is not None
         if runs and not is_shown and container.find(body.container_id) is None:
             return  # an ID that nothing else says, while another one runs
         killed = self._show(record, container, body.container_id)

@@ -15,6 +15,8 @@ _TICKS = (
     ('1 tick Probe failed" probeResult="failure" output=""', "failure", ""),
     ("1 half", "failure", None),
     ('1 tick Probe failed" probeResult="failure"', "failure", None),
+    ('1 tick Probe failed" probeResult="success"', "success", None),
+    ('1 tick Probe failed" probeResult="other"', "unknown", None),
     ('1 tick Probe errored" probeResult="unknown" err="gone"', "error", "gone"),
     ('1 tick Probe succeeded with a warning" output="moved"', "warning", "moved"),
     ('1 tick Probe unknown without error" probeResult="unknown"', "unknown", None),

@@ -22,7 +22,7 @@ from kubeledger.verify.context import VerifyContext
 When = tuple[int, int]
 """Time and seq of a record: the order of replay."""
 
-_SNAPSHOT_NS = 2 * NS_PER_S
+SNAPSHOT_NS = 2 * NS_PER_S
 """A snapshot is named by a whole second and takes a moment to be made."""
 _GRACE_NS = 5 * 60 * NS_PER_S
 _BEGIN: When = (-(1 << 62), 0)
@@ -197,7 +197,7 @@ class DeviceLists:
         spans.sort(key=lambda span: span.begin)
         ends = [span.begin for span in spans[1:]]
         for when, ids in sorted(self._readings.get(resource, ())):
-            slack = _SNAPSHOT_NS if when[0] % NS_PER_S == 0 else 0
+            slack = SNAPSHOT_NS if when[0] % NS_PER_S == 0 else 0
             first = bisect_right(ends, when)
             certain = first == bisect_right(ends, (when[0] + slack, when[1]))
             if certain and not self._unlogged(when):

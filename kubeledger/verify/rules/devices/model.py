@@ -16,7 +16,6 @@ from kubeledger.kubelet.profile.devices import DeviceFacts
 from kubeledger.kubelet.topologymanager.policy import BITS_MAX
 from kubeledger.model.bodies.devicemanager import NO_HINTS, AllocationFailed, DevicesAllocated
 from kubeledger.model.record import Body, Record
-from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, open_to, recorded, same
 from kubeledger.verify.context import VerifyContext
@@ -25,11 +24,10 @@ from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.rules.activity import misnamed
 from kubeledger.verify.rules.devices.evidence import Evidence, Held, Holdings
 from kubeledger.verify.rules.devices.first_pass import Entry, FirstPass, Holder, when_of
-from kubeledger.verify.rules.devices.lists import When
+from kubeledger.verify.rules.devices.lists import SNAPSHOT_NS, When
 from kubeledger.verify.rules.devices.worlds import granted, listing, refused
 
 RULE: Final = "pkg/kubelet/cm/devicemanager/manager.go devicesToAllocate"
-_SETTLING_NS: Final = 2 * NS_PER_S
 _UNREPORTED = {
     "checkpoint": "the log of the pod's admission",
     "restore": "the log of the kubelet process that allocated the devices",
@@ -312,7 +310,7 @@ class DeviceTable(RuleVerifier):
         if body.told_by == "checkpoint":
             return None, None
         entries = first_pass.entries.get(holder, ())
-        later = [entry for entry in entries if entry.last[0] + _SETTLING_NS >= when[0]]
+        later = [entry for entry in entries if entry.last[0] + SNAPSHOT_NS >= when[0]]
         agreeing = next((e for e in later if e.ids == frozenset(body.device_ids)), None)
         disputing = next((entry for entry in later if entry.when > when), None)
         if agreeing is not None or disputing is None:

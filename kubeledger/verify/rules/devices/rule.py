@@ -14,7 +14,6 @@ from typing import ClassVar, Final
 from kubeledger.model.bodies.devicemanager import (
     AllocationFailed,
     AllocationRequested,
-    CheckpointEntry,
     CheckpointRead,
     DevicesAllocated,
     DevicesReleased,
@@ -24,20 +23,17 @@ from kubeledger.model.bodies.lifecycle import PodAdmitted, PodConfigChanged
 from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.bodies.resourcemanagers import AffinityDecided, HintsGenerated
 from kubeledger.model.record import Body, Decision, Record
-from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, lacks, same
 from kubeledger.verify.context import Prescan, See, VerifyContext
-from kubeledger.verify.rules.activity import is_active, let_go, lived, relied_on
+from kubeledger.verify.rules.activity import came_back, is_active, let_go, lived, relied_on
 from kubeledger.verify.rules.devices.evidence import Held
 from kubeledger.verify.rules.devices.first_pass import Holder, all_ids, when_of
-from kubeledger.verify.rules.devices.lists import When
+from kubeledger.verify.rules.devices.lists import SNAPSHOT_NS, When
 from kubeledger.verify.rules.devices.model import RULE, Asked, found_with
 from kubeledger.verify.rules.devices.worlds import joined, listing
 from kubeledger.verify.rules.topology import Affinities
 
-_SETTLING_NS: Final = 2 * NS_PER_S
-"""A snapshot is named by a whole second and takes a moment to be made."""
 _RELEASE: Final = "pkg/kubelet/cm/devicemanager/manager.go UpdateAllocatedDevices"
 
 
@@ -151,6 +147,13 @@ class DeviceVerifier(Affinities):
         held = {holder: held for holder, held in self.holdings if holder[0] == pod}
         seqs = tuple(sorted(each.seq for each in held.values()))
         is_part = body.container is not None or body.resource is not None
+        active = self.context.timeline.active(record.ts_ns, record.ts_ns + SNAPSHOT_NS)
+        if body.inferred and pod in active.must and not came_back(self.context, pod):
+            gone = (
+                h for h in held if body.container in (None, h[1]) and body.resource in (None, h[2])
+            )
+            for holder in sorted(gone):  # the checkpoint that shows it lacks them
+                self._compare(record, frozenset(), holder)
         keeps = any(self.first_pass.surely_holds(h, has.devices, when) for h, has in held.items())
         keeps = keeps if held else lived(self.context, pod, record.ts_ns)
         found = let_go(self.context, state, pod, keeps=keeps, since_ns=self.log_began_ns)
@@ -208,28 +211,27 @@ class DeviceVerifier(Affinities):
         holdings = self.holdings
         for entry in body.entries:
             holder = (entry.pod_uid, entry.container, entry.resource)
-            self._compare(record, entry, holder)
+            self._compare(record, all_ids(entry.numa), holder)
             reported = self.first_pass.is_reported(holder, when_of(record))
             if holdings.get(holder) is None and not reported:
                 active = is_active(state, self.context.pods, entry.pod_uid, self.log_began_ns)[0]
                 holdings.take(holder, Held(all_ids(entry.numa), record.seq, certain=active is True))
         holdings.complete = True
 
-    def _compare(self, record: Record, entry: CheckpointEntry, holder: Holder) -> None:
+    def _compare(self, record: Record, devices: frozenset[str], holder: Holder) -> None:
         """What a container was granted stays its own while its pod does."""
-        when, devices = when_of(record), all_ids(entry.numa)
-        held = self.holdings.get(holder)
+        when, held, (pod, container, resource) = when_of(record), self.holdings.get(holder), holder
         if held is None or held.devices in (None, devices) or not held.certain:
             return
-        own = "-" in entry.pod_uid and held.run == self.holdings.run
+        own = "-" in pod and held.run == self.holdings.run
         if not own and not self.first_pass.lists.logs_requests(when):
             return  # it may have been granted again, and no line would say
-        changed = self.first_pass.may_change(entry.pod_uid, when, (when[0] + _SETTLING_NS, 0))
+        changed = self.first_pass.may_change(pod, when, (when[0] + SNAPSHOT_NS, 0))
         if changed or (holder, devices) in self._disputed:
             return
         self._disputed.add((holder, devices))
-        subject = f"container/{self.name_of(entry.pod_uid)}/{entry.container}"
-        why = f"a checkpoint holds other devices of {entry.resource} than the container was granted"
-        got = held.seq, f"container {entry.container} got {listing(held.devices or ())}"
+        subject = f"container/{self.name_of(pod)}/{container}"
+        why = f"a checkpoint holds other devices of {resource} than the container was granted"
+        got = held.seq, f"container {container} got {listing(held.devices or ())}"
         sides = got, (record.seq, f"it holds {listing(devices)}")
         self.context.contradict(record.ts_ns, subject, why, *sides)
