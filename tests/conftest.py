@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.internal.conjecture import providers
 from xdist.scheduler import LoadGroupScheduling
 
+from tests import recordings
 from tests.buckets import Place, name_storage, new_bucket, s3_at_work
 from tests.tools import tool
 
@@ -123,6 +124,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadGroup
     of_group = scheduler._split_scope
     scheduler._split_scope = lambda nodeid: of_group(nodeid).partition("::")[0]
     return scheduler
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _shared(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Recordings are imported once a run: the directory of a worker stands in that of the run."""
+    own = tmp_path_factory.getbasetemp()
+    recordings.SHARED = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
 
 
 @pytest.fixture(scope="session")
