@@ -119,10 +119,14 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadGroupScheduling:
-    """A module's tests run in one process, which makes once what they share; so do a group's."""
+    """A module's tests run in one process, which makes once what they share; so do a group's.
+
+    Of those that are asked for by a mark each is long by itself, and goes to who is idle.
+    """
     scheduler = LoadGroupScheduling(config, log)
-    of_group = scheduler._split_scope
-    scheduler._split_scope = lambda nodeid: of_group(nodeid).partition("::")[0]
+    if not config.getoption("-m"):
+        of_group = scheduler._split_scope
+        scheduler._split_scope = lambda nodeid: of_group(nodeid).partition("::")[0]
     return scheduler
 
 

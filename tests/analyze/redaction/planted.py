@@ -180,7 +180,7 @@ def every_kind(secret: str) -> list[Body]:
 def _filled(struct: type[Any], secret: str) -> Any:  # noqa: ANN401 # of that type
     if struct is Setting:
         return Setting(value=msgspec.json.encode(secret).decode(), source="config")
-    hints = _hints(struct)
+    hints = _hints(struct)  # type: ignore[arg-type]  # a type can be hashed
     names = (field.name for field in msgspec.structs.fields(struct))
     return struct(**{name: _holding(hints[name], secret) for name in names})
 
