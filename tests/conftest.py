@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.internal.conjecture import providers
 from xdist.scheduler import LoadGroupScheduling
 
+from tests import recordings
 from tests.buckets import Place, name_storage, new_bucket, s3_at_work
 from tests.tools import tool
 
@@ -118,11 +119,22 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadGroupScheduling:
-    """A module's tests run in one process, which makes once what they share; so do a group's."""
+    """A module's tests run in one process, which makes once what they share; so do a group's.
+
+    Of those that are asked for by a mark each is long by itself, and goes to who is idle.
+    """
     scheduler = LoadGroupScheduling(config, log)
-    of_group = scheduler._split_scope
-    scheduler._split_scope = lambda nodeid: of_group(nodeid).partition("::")[0]
+    if not config.getoption("-m"):
+        of_group = scheduler._split_scope
+        scheduler._split_scope = lambda nodeid: of_group(nodeid).partition("::")[0]
     return scheduler
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _shared(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Recordings are imported once a run: the directory of a worker stands in that of the run."""
+    own = tmp_path_factory.getbasetemp()
+    recordings.SHARED = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
 
 
 @pytest.fixture(scope="session")

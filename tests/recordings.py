@@ -1,9 +1,11 @@
 """The recordings of the repository, unpacked and imported, for tests and benchmarks."""
 
 import io
+import pickle
 import shutil
 import tarfile
 import tempfile
+from fcntl import LOCK_EX, flock
 from functools import cache
 from pathlib import Path
 
@@ -13,6 +15,8 @@ from kubeledger.ingest.api import ImportReport, import_sources
 from kubeledger.ledger.ledger import Ledger
 
 RECORDINGS = Path(__file__).parent.parent / "recordings"
+SHARED: Path | None = None
+"""Where the processes of one test run put what each of them needs."""
 
 
 def extract(name: str, directory: Path) -> Path:
@@ -31,14 +35,25 @@ def import_anew(name: str, directory: Path) -> tuple[Ledger, ImportReport]:
 
 
 @cache
-def _imported(name: str) -> tuple[tempfile.TemporaryDirectory[str], ImportReport]:
-    """A ledger of a recording; the directory is removed when the process ends."""
-    directory = tempfile.TemporaryDirectory(prefix="recording-")
-    return directory, import_anew(name, Path(directory.name) / "ledger")[1]
+def _scratch() -> tempfile.TemporaryDirectory[str]:
+    """Removed when the process ends."""
+    return tempfile.TemporaryDirectory(prefix="recordings-")
+
+
+def _imported(name: str) -> tuple[Path, ImportReport]:
+    """A ledger of a recording, made by the first process of a test run that asks."""
+    place = (SHARED or Path(_scratch().name)) / name
+    place.mkdir(exist_ok=True)
+    report = place / "report.pickle"
+    with (place / "lock").open("w") as lock:
+        flock(lock, LOCK_EX)
+        if not report.exists():
+            _, made = import_anew(name, place / "ledger")
+            report.write_bytes(pickle.dumps(made))
+    return place / "ledger", pickle.loads(report.read_bytes())
 
 
 def import_recording(name: str, directory: Path) -> tuple[Ledger, ImportReport]:
-    """As :func:`import_anew`, but a copy of what was imported once in this process."""
+    """As :func:`import_anew`, but a copy of what was imported once."""
     made, report = _imported(name)
-    shutil.copytree(Path(made.name) / "ledger", directory)
-    return Ledger.open(directory), report
+    return Ledger.open(shutil.copytree(made, directory)), report

@@ -29,18 +29,3 @@ def test_each_command_prints_what_the_pages_show(
             for line in shown.splitlines():
                 if line != SKIPS:
                     assert line in printed, f"{name}: {command}: {line}"
-
-
-def anchors(page: Path) -> set[str]:
-    text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
-    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-
-
-def test_a_link_of_a_page_leads_somewhere() -> None:
-    for page in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")):
-        for link, anchor in re.findall(r"\]\(([\w/.-]*)(?:#([\w-]+))?\)", page.read_text("utf-8")):
-            target = page.parent / link if link else page
-            assert target.exists(), f"{page.name}: {link}"
-            if anchor and target.suffix == ".md":
-                assert anchor in anchors(target), f"{page.name}: {link}#{anchor}"

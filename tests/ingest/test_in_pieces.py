@@ -118,8 +118,7 @@ def cuts_of(files: Piece) -> dict[str, list[Piece]]:
     ("node", "cut"),
     [
         ("node-b", "log last"),
-        ("node-b", "seed 2"),
-        *slow(("node-a", "log first")),
+        *slow(("node-b", "seed 2"), ("node-a", "log first")),
         *nightly(("node-a", "seed 0"), ("node-a", "seed 1")),
     ],
 )

@@ -1,6 +1,7 @@
 """A secret in every place of a node's records where somebody can have put one."""
 
 import re
+from functools import cache
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -25,6 +26,7 @@ from kubeledger.model.bodies.node import (
 from kubeledger.model.record import Body, Evidence
 from kubeledger.model.wire.catalogue import BODY_TYPES
 
+_hints = cache(get_type_hints)
 UID = "0b0e6f3c-6f1e-4d0c-8c1d-0123456789ab"
 
 SECRETS = (
@@ -178,7 +180,7 @@ def every_kind(secret: str) -> list[Body]:
 def _filled(struct: type[Any], secret: str) -> Any:  # noqa: ANN401 # of that type
     if struct is Setting:
         return Setting(value=msgspec.json.encode(secret).decode(), source="config")
-    hints = get_type_hints(struct)
+    hints = _hints(struct)  # type: ignore[arg-type]  # a type can be hashed
     names = (field.name for field in msgspec.structs.fields(struct))
     return struct(**{name: _holding(hints[name], secret) for name in names})
 

@@ -28,23 +28,30 @@ from kubeledger.ledger.storage import file_crc, locked_file
 from kubeledger.ledger.tail import Draft
 from kubeledger.ledger.writer import WriterOptions
 from tests.analyze.sql.fixture_ledger import whole_story
+from tests.ledger.making import copy
 
 DAY_NS = 86_400_000_000_000
 
 
-@pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
-    """Small segments over two days, all of it in Parquet."""
-    opened = Ledger.create(tmp_path / "led [a]*ger", WriterOptions(segment_bytes=8_000, level=1))
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Ledger:
+    directory = tmp_path_factory.mktemp("made")
+    opened = Ledger.create(directory / "ledger", WriterOptions(segment_bytes=8_000, level=1))
     drafts = [Draft(r.ts_ns, r.body, r.evidence) for r in whole_story()]
     drafts += [Draft(d.ts_ns + DAY_NS, d.body, d.evidence) for d in drafts]
     with opened.writer() as writer:
         for node in ("node-a", "node-b"):
             for start in range(0, len(drafts), 30):  # the second segment holds both days
                 writer.append(node, drafts[start : start + 30])
-    (tmp_path / "cover").mkdir()
-    History(opened, tmp_path / "cover").cover(1)
+    (directory / "cover").mkdir()
+    History(opened, directory / "cover").cover(1)
     return opened
+
+
+@pytest.fixture
+def ledger(made: Ledger, tmp_path: Path) -> Ledger:
+    """Small segments over two days, all of it in Parquet."""
+    return copy(made, tmp_path / "led [a]*ger")
 
 
 def files_of(ledger: Ledger) -> list[Path]:
