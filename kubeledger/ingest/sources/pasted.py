@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from kubeledger.ingest.sources.node_lines import whole_lines
+from kubeledger.ingest.sources.node_lines import OTHER_NODE, whole_lines
 from kubeledger.ingest.sources.packing import CHUNK
 from kubeledger.ingest.sources.prefix import ANY_ENTRY, JSON_START, Unwrapper, is_entry
 from kubeledger.ingest.sources.streams import SourceFile, SourceView
@@ -288,6 +288,8 @@ _MORE = regex(rb'\s*[A-Za-z][\w.]*=["\w\[{&]')
 _HEAD_CUT = regex(rb'[IWEF]\d{0,4}(?: [^"]*)?\Z')
 _WORD_CUT = regex(rb'[ \[](?:(?!err=|message=)\w+="[^" ]*|[A-Za-z]\w*|\w+=)\Z')
 """A structured line that ends in a name, or in a value that has no blanks."""
+_BLANKS = b" \t\r" + OTHER_NODE
+"""What a line holds to which no entry goes on."""
 _SURE = 3
 """So many lines that went on below are no chance."""
 
@@ -320,7 +322,7 @@ class _Joiner:
             if self._begins(line.text):
                 yield from self._taken(held)
                 held = [line]
-            elif held and line.text.strip() and len(held) < _PARTS_MAX:
+            elif held and line.text.strip(_BLANKS) and len(held) < _PARTS_MAX:
                 if len(held) == 1 and not held[0].text.rstrip().endswith(b"=<"):
                     self.pairs.append((held[0].text, line.text))
                 held.append(line)
