@@ -166,6 +166,11 @@ class PodHistory(msgspec.Struct, kw_only=True):
     listed_alive_ns: tuple[int, int] | None = None
     failures: list[HistoryEntry] = []
 
+    def at(self, ts_ns: int, process: int) -> PodActiveInterval | None:
+        """Its interval at a time, or the last before it, in a process."""
+        own = (each for each in reversed(self.intervals) if each.process == process)
+        return next((each for each in own if each.since_ns <= ts_ns), None)
+
     def failure(self, interval: PodActiveInterval, from_ns: int) -> tuple[int, str, str] | None:
         """Record, reason and message of the list that first shows that it failed.
 

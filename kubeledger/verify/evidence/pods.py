@@ -262,6 +262,11 @@ class PodRegister:
         index = bisect_right(versions, ts_ns, key=lambda version: version.ts_ns)
         return versions[max(index - 1, 0)]
 
+    def of(self, record: Record) -> ListedPod | None:
+        """The pod that a record is about, as :meth:`at` gives it."""
+        names = (getattr(record.body, name, None) for name in ("pod_uid", "namespace", "pod"))
+        return self.at(record.ts_ns, *names)
+
     def all_versions(self) -> Iterator[tuple[ListedPod, ...]]:
         """The versions of every pod, oldest first; manifests are not among them."""
         return map(tuple, self._versions.values())

@@ -161,6 +161,12 @@ class Timeline:
         come = [pod for pod in found if pod.intervals and pod.intervals[0].since_ns <= ts_ns]
         return max(come, key=_first_ns) if come else min(found, key=_first_ns)
 
+    def of(self, record: Record) -> PodHistory:
+        """The pod that a record is about; of one of which nothing is known, an empty history."""
+        body: Any = record.body
+        found = self.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        return found or PodHistory(key="", uid=None, namespace="", name="")
+
     def named(self, namespace: str, name: str) -> list[PodHistory]:
         """All pods that ever had a name."""
         return [self.pods[key] for key in self._by_name.get(f"{namespace}/{name}", ())]
@@ -169,17 +175,16 @@ class Timeline:
         self, ts_ns: int, uid: str | None, namespace: str | None = None, name: str | None = None
     ) -> PodActiveInterval | None:
         """The pod's interval at a time, or the last before it, in the process that runs then."""
-        pod, process = self.pod(ts_ns, uid, namespace, name), self.process(ts_ns)
-        number = 0 if process is None else process.number
-        intervals = () if pod is None else pod.intervals
-        come = [each for each in intervals if each.process == number and each.since_ns <= ts_ns]
-        return come[-1] if come else None
+        pod = self.pod(ts_ns, uid, namespace, name)
+        return None if pod is None else pod.at(ts_ns, self._number(ts_ns))
+
+    def interval_of(self, record: Record) -> PodActiveInterval | None:
+        """The same of the pod that a record is about."""
+        return self.of(record).at(record.ts_ns, self._number(record.ts_ns))
 
     def goes_on(self, since: Record, until_ns: int) -> bool:
         """Whether the pod of a record was handed over, and has not begun to end by then."""
-        body: Any = since.body
-        interval = self.interval(since.ts_ns, body.pod_uid, body.namespace, body.pod)
-        process = self.process(until_ns)
+        interval, process = self.interval_of(since), self.process(until_ns)
         return (
             interval is not None
             and interval.add_seq is not None

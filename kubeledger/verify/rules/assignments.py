@@ -223,7 +223,7 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
 
     def _foreign(self, record: Record, body: Any) -> Judgement | None:  # noqa: ANN401 - any body
         """The judgement of a record whose pod has another name, or no such container."""
-        listed = self.context.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        listed = self.context.pods.of(record)
         if (wrong := misnamed(record, listed)) is not None:
             return wrong
         if listed is None or listed.uid != body.pod_uid or body.container is None:
@@ -492,9 +492,7 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
 
     def versions(self, record: Record) -> Sequence[ListedPod]:
         """The record's pod in each version of its spec; none where it may have had another one."""
-        pods = self.context.pods
-        names = (getattr(record.body, name) for name in ("pod_uid", "namespace", "pod"))
-        listed = pods.at(record.ts_ns, *names)
+        pods, listed = self.context.pods, self.context.pods.of(record)
         if listed is None or pods.changed_unseen(record.ts_ns, listed):
             return ()
         return pods.versions(listed)

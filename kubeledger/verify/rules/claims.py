@@ -152,8 +152,7 @@ class ClaimVerifier(RuleVerifier):
 
     def _unnamed(self, record: Record, body: ClaimPrepared) -> Judgement | None:
         """That the pod does not name the claim, as far as that is known; None: it may."""
-        listed = self.context.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        used = self._facts.noted_when_prepared
+        listed, used = self.context.pods.of(record), self._facts.noted_when_prepared
         names = None if listed is None else _names_of(listed, used=used)
         if listed is None or names is None:
             return lacks(("the pod's claims",))
@@ -219,8 +218,7 @@ class ClaimVerifier(RuleVerifier):
     def _reason(self, record: Record, body: ClaimReleased, since_ns: int) -> Judgement:
         """Its pod has ended; or another one that names the claim."""
         timeline, until_ns = self.context.timeline, record.ts_ns + _SHOWN_NS
-        interval = timeline.interval(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        if interval is None:
+        if (interval := timeline.interval_of(record)) is None:
             return lacks(("when the pod came",))
         if interval.ending_ns is not None and interval.ending_ns <= until_ns:
             gone = "its drivers unprepared it" if body.unprepared else "others still refer to it"

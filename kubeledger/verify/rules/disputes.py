@@ -204,16 +204,16 @@ class SourceDisputes(Verifier):
         value = (body.reason, _bare(body.message))
         change = _row("refusal", subject, value, record, f"{body.reason}: {body.message}")
         rows = [*_lines("refusal", subject, record, ENDS, _end_of)]
-        who, timeline = (body.pod_uid, body.namespace, body.pod), self.context.timeline
-        interval, pod = timeline.interval(record.ts_ns, *who), timeline.pod(record.ts_ns, *who)
-        if pod and interval and (listed := pod.failure(interval, record.ts_ns)) is not None:
+        timeline = self.context.timeline
+        interval, pod = timeline.interval_of(record), timeline.of(record)
+        if interval and (listed := pod.failure(interval, record.ts_ns)) is not None:
             seq, reason, words = listed
             reading = reason, _bare(words)
             rows.append(
                 Row("refusal", change.subject, reading, seq, record.ts_ns, f"{reason}: {words}")
             )
         self._compare(change, *rows)
-        if pod and interval and (pod.created_ns or 0) > record.ts_ns + _CLOCKS_NS:
+        if interval and (pod.created_ns or 0) > record.ts_ns + _CLOCKS_NS:
             self._compare_creation(record, pod, interval)
 
     def _compare_creation(
@@ -352,7 +352,7 @@ class SourceDisputes(Verifier):
             return
         who = body.namespace, body.pod
         alike, pods = self.context.timeline.named(*who), self.context.pods
-        specs = [specs_of(pods, record.ts_ns, pod.uid, *who) for pod in alike]
+        specs = [specs_of(pods, pods.at(record.ts_ns, pod.uid, *who)) for pod in alike]
         known = [each[0] for each in specs if not isinstance(each, str)]
         own = {container.name for spec in known for container in spec.containers}
         if known and len(known) == len(specs) and body.container not in own:

@@ -40,10 +40,10 @@ _CPU_PERIOD_US = 100_000
 
 
 def decisions(
-    context: VerifyContext, ts_ns: int, body: ProcessKilled, capacity: int
+    context: VerifyContext, record: Record, capacity: int
 ) -> Iterator[tuple[ListedPod, PodDecision]]:
     """What is asked for by each version of the pod's spec, the last first."""
-    listed = context.pods.at(ts_ns, body.pod_uid, body.namespace, body.pod)
+    listed = context.pods.of(record)
     for version in reversed(() if listed is None else context.pods.versions(listed)):
         decision = _decide(version, context.profile, capacity)
         if decision is not None:
@@ -122,7 +122,7 @@ class OomVariant:
         """Rulings where the limit that was reached would have been another; else none."""
         if _is_of_all(body):
             return self._limit_of_all(body, capacity)
-        listed = self._context.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        listed = self._context.pods.of(record)
         both = None if listed is None else both_ways(self._context, listed, record.ts_ns, 1)
         if both is None or body.reason is None:
             return []
@@ -189,7 +189,7 @@ class OomVariant:
     ) -> dict[int | None, set[int]]:
         """Adjustment as recorded -> those under the variant; None -> that of the victim's own."""
         moves: dict[int | None, set[int]] = {}
-        ran = self._context.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        ran = self._context.pods.of(record)
         pods = self._context.pods.newest() if _is_of_all(body) else (ran,) if ran else ()
         for last in pods:
             listed = (

@@ -181,8 +181,7 @@ class Workers:
         if instance is None or instance.ended_ns is not None:
             return instance is not None
         context, container_id = self._context, instance.container_id
-        pod = context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        runs = [] if pod is None else pod.runs_of(body.container)
+        runs = context.timeline.of(record).runs_of(body.container)
         listed = context.instances.instance(container_id)
         alive_ns = 0 if listed is None else max(listed.ran[0], listed.ended_ns or 0)
         shown = [run.died_ns for run in runs if run.container_id == container_id]
@@ -241,7 +240,8 @@ class Workers:
 
     def _begin(self, worker: Worker, body: About, ts_ns: int) -> None:
         context, probe_type = self._context, worker.probe_type
-        specs = specs_of(context.pods, ts_ns, body.pod_uid, body.namespace, body.pod)
+        who = body.pod_uid, body.namespace, body.pod
+        specs = specs_of(context.pods, context.pods.at(ts_ns, *who))
         if isinstance(specs, str) or context.profile is None:
             worker.missing = specs if isinstance(specs, str) else worker.missing
             return

@@ -169,7 +169,7 @@ class PullVerifier(RuleVerifier):
             self._failures.clear()
             self._tried.clear()
             self._turns.forget()
-        return specs_of(self.context.pods, record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        return specs_of(self.context.pods, record)
 
     # -- the policy ------------------------------------------------------------------------
 

@@ -183,8 +183,7 @@ class ShutdownVerifier(RuleVerifier):
 
     def _admitted(self, record: Record, body: PodAdmitted, state: NodeState) -> None:
         began = self._began
-        who = body.pod_uid, body.namespace, body.pod
-        interval = self.context.timeline.interval(record.ts_ns, *who)
+        interval = self.context.timeline.interval_of(record)
         came_ns = None if interval is None else interval.added_ns
         if began is None or came_ns is None or came_ns < began.ts_ns + _AT_ONCE_NS:
             return

@@ -174,23 +174,20 @@ class Starts(RuleVerifier):
 
     def _judge_came(self, record: Record, body: PodConfigChanged, key: str) -> None:
         """Nothing of a pod starts before it came; what a process finds at its start was there."""
-        of, context = (body.pod_uid, body.namespace, body.pod), self.context
+        context = self.context
         begun = [(i.started_ns, i.started_seq or 0) for each in self._of_pod(key)
                  for i in each.instances if i.started_ns]  # fmt: skip
         if key in self._over or not begun or self._process is None:
             return
         first_ns, seq = min(begun)
-        was = context.timeline.interval(first_ns, *of)
+        was = context.timeline.interval(first_ns, body.pod_uid, body.namespace, body.pod)
         is_first = was is None or was.add_seq == record.seq
         is_new = first_ns > self._process.started_ns + FOUND_NS
         lost = context.coverage.missing(first_ns, record.ts_ns)
         if is_first and is_new and record.ts_ns > first_ns + RELIST_NS and lost is None:
             sides = (seq, "its container runs"), (record.seq, "the pod is handed to the kubelet")
-            subject, why = (
-                f"pod/{body.namespace}/{body.pod}",
-                "a container runs before its pod came",
-            )
-            context.contradict(record.ts_ns, subject, why, *sides, by_absence=True, by_lines=True)
+            about, why = subject_of(body), "a container runs before its pod came"
+            context.contradict(record.ts_ns, about, why, *sides, by_absence=True, by_lines=True)
 
     def _pod_listed(self, record: Record, body: PodListed, key: str) -> None:
         if body.gone and body.listed_by == "kubelet":
@@ -198,8 +195,7 @@ class Starts(RuleVerifier):
 
     def _terminated(self, record: Record, body: PodTerminated, key: str) -> None:
         """No pod has ended while a container of it runs, by lists, for its line may be late."""
-        pod = self.context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        for run in () if pod is None else pod.runs:
+        for run in self.context.timeline.of(record).runs:
             started_ns = run.started_ns or record.ts_ns
             if run.sandbox or started_ns >= record.ts_ns:
                 continue
@@ -292,15 +288,13 @@ class Starts(RuleVerifier):
         And none tells a start twice in one process, but where the runtime tells of them, too.
         """
         context, process, told = self.context, self._process, instance.told or record
-        pod = context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        runs = [run for run in context.timeline.of(record).runs if run.sandbox is not False]
         gates, words = context.settings.get("featureGates"), "its start is told"
         is_evented = isinstance(gates, dict) and gates.get("EventedPLEG")
         if is_evented or (process is not None and told.ts_ns < process.started_ns):
             told = record
         instance.told, ended = told, self._over.get(key)
-        ends = [
-            r.died_ns or record.ts_ns for r in (pod.runs if pod else ()) if r.sandbox is not False
-        ]
+        ends = [run.died_ns or record.ts_ns for run in runs]
         if ended and ends and context.times.apart(max(ends), record.ts_ns):
             told, words = ended, "the pod is terminated"
         lost = context.coverage.missing(told.ts_ns, record.ts_ns)
@@ -311,9 +305,7 @@ class Starts(RuleVerifier):
 
     def _judge_again(self, record: Record, body: ContainerStarted) -> None:
         """No relist shows an instance, or a sandbox, to run after one that showed its end."""
-        process = self._process
-        pod = self.context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        run = None if pod is None else pod.run(body.container_id)
+        process, run = self._process, self.context.timeline.of(record).run(body.container_id)
         if run is None or run.died_ns is None or process is None or run.died_seq > record.seq:
             return  # or the line of its end stands later, by a clock that was set back
         if process.started_ns <= run.died_ns < record.ts_ns - RELIST_NS:
@@ -327,9 +319,9 @@ class Starts(RuleVerifier):
 
         One that a restart follows has ended, whatever line of that is lost.
         """
-        pod = self.context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        pod = self.context.timeline.of(record)
         for instance in container.instances:
-            run = None if pod is None else pod.run(instance.container_id)
+            run = pod.run(instance.container_id)
             begun_ns = instance.started_ns or record.ts_ns
             if run is None or run.container_id == body.container_id or begun_ns >= record.ts_ns:
                 continue

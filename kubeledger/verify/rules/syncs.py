@@ -13,7 +13,7 @@ follows on a relist that had told of those before it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import takewhile
+from itertools import product, takewhile
 from typing import Any, Final
 
 import msgspec
@@ -39,7 +39,6 @@ from kubeledger.model.bodies.lifecycle import (
     ContainerRestarted,
     ContainerStarted,
     KubernetesEvent,
-    PodConfigChanged,
     PodListed,
     RestartBackedOff,
 )
@@ -62,7 +61,7 @@ _KILLED_NS: Final = 180 * NS_PER_S
 _TERM_NS: Final = 600 * NS_PER_S
 """So long after its back-off a start is not delayed without a line that says why."""
 _SOON_NS: Final = 6 * NS_PER_S
-"""The lines of one relist stand so near to each other."""
+"""What ran when a container ended, or started, is asked of those that run so long after."""
 _STAMPS_NS: Final = NS_PER_S
 """The API server's stamps are whole seconds."""
 
@@ -119,14 +118,12 @@ class SyncVerifier(RuleVerifier):
     def __init__(self, context: VerifyContext) -> None:
         super().__init__(context)
         self._pods: dict[str, _SyncedPod] = {}
-        self._updated: dict[str, int] = {}
         # ID of a container that runs -> its image, and the list that shows that
         self._images: dict[str, tuple[str, int]] = {}
 
     def derive(self, state: NodeState) -> None:
         for key in self.context.gone:
             self._pods.pop(key, None)
-            self._updated.pop(key, None)
 
     def sees(self) -> Mapping[type[Body], See]:
         says = (RestartBackedOff, PodStageFailed, KubernetesEvent)
@@ -140,7 +137,6 @@ class SyncVerifier(RuleVerifier):
             NodeTroubled: lambda record, body, state: self.context.debts.defer(
                 _SYNC, due_ns=self._due_ns(record.ts_ns)
             ),
-            PodConfigChanged: self._config_changed,
         }
 
     # -- pods --------------------------------------------------------------------------------
@@ -150,10 +146,6 @@ class SyncVerifier(RuleVerifier):
         for whole in (_SYNC, _CHANGED):
             self.context.debts.void(whole, key)
 
-    def _config_changed(self, record: Record, body: PodConfigChanged, state: NodeState) -> None:
-        if body.operation == "UPDATE":
-            self._updated[key_for(state, body)] = record.ts_ns
-
     def _listed(self, record: Record, body: PodListed, state: NodeState) -> None:
         key = key_for(state, body)
         if body.listed_by == "kubelet" and self.context.timeline.goes_on(record, record.ts_ns):
@@ -161,13 +153,12 @@ class SyncVerifier(RuleVerifier):
 
     def _owe_changes(self, record: Record, body: PodListed, pod: _SyncedPod, key: str) -> None:
         """A container that a list shows with another image than one before it is killed."""
-        listed = self.context.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        spec = next(iter(versions_of(() if listed is None else (listed,))), None)
-        for name, shown in pod.shown.items() if spec is not None else ():
-            entry = None if spec is None else spec.container(name)
-            if spec is None or entry is None or entry.image is None or not shown.runs:
+        listed = self.context.pods.of(record)
+        specs = versions_of(() if listed is None else (listed,))
+        for spec, (name, shown) in product(specs, pod.shown.items()):
+            entry = spec.container(name)
+            if entry is None or (now := entry.image) is None or not shown.runs:
                 continue
-            now = entry.image
             before, seq = self._images.setdefault(shown.container_id, (now, record.seq))
             if before == now or not spec.is_app(name):
                 continue
@@ -247,11 +238,12 @@ class SyncVerifier(RuleVerifier):
         if before is None or before.container_id != shown.container_id or shown.runs:
             self.context.debts.pay((_SYNC, key, body.container))
         self.context.debts.pay((_CHANGED, key, body.container))
-        listed = self.context.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        listed = self.context.pods.of(record)
         specs = [] if listed is None else _specs(self.context.pods.versions(listed))
         if shown.runs and pod.is_whole and listed is not None:
             image, seen_ns = image_of(listed, body.container), listed.ts_ns
-            if image is not None and self._updated.get(key, 0) <= seen_ns <= record.ts_ns:
+            changed = self.context.pods.updates(listed, seen_ns + 1, record.ts_ns)
+            if image is not None and seen_ns <= record.ts_ns and not changed:
                 self._images.setdefault(shown.container_id, (image, listed.seq))
         if not shown.runs:
             self._images.pop(shown.container_id, None)
@@ -322,16 +314,12 @@ class SyncVerifier(RuleVerifier):
         """
         record, body, name = sync.record, sync.body, sync.body.container or ""
         timeline, times, init = self.context.timeline, self.context.times, sync.inits.get(name)
-        history = timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        boxes = (
-            [r for r in history.runs if r.name is None and r.is_started(record)] if history else []
-        )
-        if history is None or not boxes or boxes[-1].is_dead(record):
+        history = timeline.of(record)
+        boxes = [r for r in history.runs if r.name is None and r.is_started(record)]
+        if not boxes or boxes[-1].is_dead(record):
             return
-        since_ns = boxes[-1].started_ns or 0
-        runs = [
-            r for r in history.runs if not times.apart(r.started_ns or r.died_ns or 0, since_ns)
-        ]
+        apart, since_ns = times.apart, boxes[-1].started_ns or 0
+        runs = [r for r in history.runs if not apart(r.started_ns or r.died_ns or 0, since_ns)]
         self._judge_failed(sync, runs)
         if init is None or timeline.is_found(record.ts_ns, since_ns):
             return
@@ -345,7 +333,7 @@ class SyncVerifier(RuleVerifier):
         later = [
             (run.started_ns, run.started_seq, run.name or "")
             for run in runs
-            if run.name in after and run.started_ns and times.apart(run.started_ns, record.ts_ns)
+            if run.name in after and run.started_ns and apart(run.started_ns, record.ts_ns)
             if not timeline.is_found(run.started_ns, since_ns)
         ]
         # A sidecar runs again at any time; since when one ran whose end alone is told nobody knows.

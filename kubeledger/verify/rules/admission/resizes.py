@@ -158,8 +158,7 @@ class Resizes:
         assert body.resources is not None
         assert last.resources is not None
         objects, ts_ns = self._inputs.objects, record.ts_ns
-        who = body.pod_uid, body.namespace, body.pod
-        if (interval := self._context.timeline.interval(ts_ns, *who)) is None:
+        if (interval := self._context.timeline.interval_of(record)) is None:
             return False
         now, new = (objects.asking(ts_ns, interval, r) for r in (last.resources, body.resources))
         asked = () if now is None else objects.asked(ts_ns, interval, now)
@@ -173,9 +172,7 @@ class Resizes:
             return lacks((context.missing_profile,))
         if not profile.kuberuntime.resizes_in_place:
             return lacks(("resizes in place by the rules of this kubelet",))
-        who = body.pod_uid, body.namespace, body.pod
-        interval = context.timeline.interval(record.ts_ns, *who)
-        if interval is None:
+        if (interval := context.timeline.interval_of(record)) is None:
             return lacks(("the line that hands the pod to the kubelet (SyncLoop ADD)",))
         now = self._inputs.objects.at(record.ts_ns, interval, record.node)
         if now is None:

@@ -20,7 +20,6 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, open_to, recorded, same
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pod_objects import Spec, specs_in
-from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.rules.activity import misnamed
 from kubeledger.verify.rules.devices.evidence import Evidence, Held, Holdings
 from kubeledger.verify.rules.devices.first_pass import Entry, FirstPass, Holder, when_of
@@ -75,14 +74,9 @@ class DeviceTable(RuleVerifier):
         reported = None if found.verdict == "unverifiable" else recorded(record, names)
         self.conclude(record, of, found, recorded=reported)
 
-    def pod(self, record: Record) -> ListedPod | None:
-        """The pod of a record, as a list shows it."""
-        names = (getattr(record.body, name, None) for name in ("pod_uid", "namespace", "pod"))
-        return self.context.pods.at(record.ts_ns, *names)
-
     def specs(self, record: Record) -> list[Spec]:
         """The pod's containers, init containers first; empty where no list shows them."""
-        listed = self.pod(record)
+        listed = self.context.pods.of(record)
         return [] if listed is None else list(specs_in(listed))
 
     def name_of(self, key: str) -> str:
@@ -222,7 +216,7 @@ class DeviceTable(RuleVerifier):
             expected = dict(zip(("pod_uid", "container", "resource"), caused.holder, strict=True))
             why = f"the request was of container {caused.holder[1]} of pod {caused.holder[0]}"
             return same(False, why, expected=expected, inputs=[caused.seq])
-        if (wrong := misnamed(record, self.pod(record))) is not None:
+        if (wrong := misnamed(record, self.context.pods.of(record))) is not None:
             return wrong
         asked = self._request_of(holder)
         limit = limits[0] if limits else 0
