@@ -127,7 +127,7 @@ def _config(record: Record, body: lifecycle.PodConfigChanged) -> Sign:
     return _sign(record, what, word=body.source or "", number=line)
 
 
-def _outcome(evicted: bool | None) -> str:
+def _fate(evicted: bool | None) -> str:
     return "" if evicted is None else "gone" if evicted else "survived"
 
 
@@ -136,7 +136,7 @@ def _preempted(record: Record, body: PodPreempted) -> Sign:
     other: Who | None = None
     if body.preemptor_pod is not None:
         other = body.preemptor_uid, body.preemptor_namespace or "", body.preemptor_pod
-    told = _outcome(body.evicted)
+    told = _fate(body.evicted)
     return who, HistoryEntry(record.ts_ns, record.seq, "preempted", word=told, other=other)
 
 
@@ -188,9 +188,7 @@ ENTRY_KINDS: Final[Mapping[type[Body], Read]] = {
     HintsGenerated: _aligned,
     lifecycle.PodAdmitted: _reads("admitted"),
     lifecycle.PodConfigChanged: _config,
-    lifecycle.PodEvicted: lambda record, body: _sign(
-        record, "evicted", word=_outcome(body.evicted)
-    ),
+    lifecycle.PodEvicted: lambda record, body: _sign(record, "evicted", word=_fate(body.evicted)),
     lifecycle.PodListed: _listed,
     PodPreempted: _preempted,
     lifecycle.PodRejected: _reads("rejected", "reason"),

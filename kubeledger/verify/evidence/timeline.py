@@ -148,24 +148,26 @@ class Timeline:
 
     def pod(
         self, ts_ns: int, uid: str | None, namespace: str | None = None, name: str | None = None
-    ) -> PodHistory | None:
+    ) -> PodHistory:
         """A pod; without ``uid`` the newest of its name that had come by then, else the first."""
         if uid is not None and uid in self.pods:
             return self.pods[uid]
-        keys = self._by_name.get(f"{namespace}/{name}")
-        if not keys:
-            return None
-        found = [self.pods[key] for key in keys]
+        found = [self.pods[key] for key in self._by_name.get(f"{namespace}/{name}", ())]
         if uid is not None:
-            return next((pod for pod in found if pod.uid is None), None)
+            found = [pod for pod in found if pod.uid is None][:1]
         come = [pod for pod in found if pod.intervals and pod.intervals[0].since_ns <= ts_ns]
-        return max(come, key=_first_ns) if come else min(found, key=_first_ns)
+        if come and uid is None:
+            return max(come, key=_first_ns)
+        return min(found, key=_first_ns, default=self.history(""))
 
     def of(self, record: Record) -> PodHistory:
-        """The pod that a record is about; of one of which nothing is known, an empty history."""
+        """The pod that a record is about."""
         body: Any = record.body
-        found = self.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        return found or PodHistory(key="", uid=None, namespace="", name="")
+        return self.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+
+    def history(self, key: str) -> PodHistory:
+        """A pod by its key; of one of which nothing is known, an empty history."""
+        return self.pods.get(key) or PodHistory(key="", uid=None, namespace="", name="")
 
     def named(self, namespace: str, name: str) -> list[PodHistory]:
         """All pods that ever had a name."""
@@ -175,8 +177,7 @@ class Timeline:
         self, ts_ns: int, uid: str | None, namespace: str | None = None, name: str | None = None
     ) -> PodActiveInterval | None:
         """The pod's interval at a time, or the last before it, in the process that runs then."""
-        pod = self.pod(ts_ns, uid, namespace, name)
-        return None if pod is None else pod.at(ts_ns, self._number(ts_ns))
+        return self.pod(ts_ns, uid, namespace, name).at(ts_ns, self._number(ts_ns))
 
     def interval_of(self, record: Record) -> PodActiveInterval | None:
         """The same of the pod that a record is about."""

@@ -90,8 +90,7 @@ def judge_grace(kill: Kill, spec: PodSpec, evicted_softly: bool | None) -> Judge
 
     Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_container.go killContainer
     """
-    assert kill.context.profile is not None
-    facts, body, reason = kill.context.profile.lifecycle, kill.body, kill.reason
+    facts, body, reason = kill.context.known_profile.lifecycle, kill.body, kill.reason
     takes_time = _takes_time(facts, spec, kill)
     given_s = None if kill.ending is None else kill.ending.number
     if reason == "evicted" and (evicted_softly is not None or given_s is None):
@@ -163,9 +162,8 @@ def _takes_time(facts: LifecycleFacts, spec: PodSpec, kill: Kill) -> bool:
 
 def _evicted(kill: Kill, spec: PodSpec, takes_time: bool, is_soft: bool | None) -> Judgement:
     """A hard eviction gives no time of its own, a soft one up to a maximum."""
-    profile = kill.context.profile
+    profile = kill.context.known_profile
     maximum_s = kill.context.settings.get("evictionMaxPodGracePeriod")
-    assert profile is not None
 
     def given(maximum_s: int, why: str, *, hard: bool, assumes: tuple[str, ...] = ()) -> Ruling:
         asked_s = eviction_override_s(
@@ -352,8 +350,7 @@ class KillVerifier(RuleVerifier):
 
     def _judge(self, kill: Kill, spec: PodSpec) -> Judgement:
         """In the world in which the spec is this one."""
-        name, reason, profile = kill.name, kill.reason, self.context.profile
-        assert profile is not None
+        name, reason, profile = kill.name, kill.reason, self.context.known_profile
         if spec.container(name) is None:
             return same(False, f"the pod's spec has no container {name}", certain=True)
         failed = {why: self._failure(kill, of) for why, of in PROBE_OF_KILL.items()}

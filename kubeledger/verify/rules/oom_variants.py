@@ -95,7 +95,6 @@ _RESERVES = {
 }
 _CGROUPS = "the version of the node's cgroups"
 
-
 World = tuple[ProcessKilled, OutOfMemory, tuple[str, ...]]
 """A kill and its report with the adjustments that processes would have had; what that assumes."""
 
@@ -189,12 +188,9 @@ class OomVariant:
     ) -> dict[int | None, set[int]]:
         """Adjustment as recorded -> those under the variant; None -> that of the victim's own."""
         moves: dict[int | None, set[int]] = {}
-        ran = self._context.pods.of(record)
-        pods = self._context.pods.newest() if _is_of_all(body) else (ran,) if ran else ()
-        for last in pods:
-            listed = (
-                self._context.pods.at(record.ts_ns, last.uid, last.namespace, last.name) or last
-            )
+        pods, ran = self._context.pods, self._context.pods.of(record)
+        for last in pods.newest() if _is_of_all(body) else (ran,) if ran else ():
+            listed = pods.at(record.ts_ns, last.uid, last.namespace, last.name) or last
             both = both_ways(self._context, listed, record.ts_ns, capacity)
             if both is None:
                 continue

@@ -78,8 +78,7 @@ class ProbeWitnesses:
             # That one line of a node that is slow is lost shows nowhere: no beat of it is regular.
             if worker in self._without and not self._context.times.late(record.ts_ns):
                 self._without[worker].append(record)
-        for dispute in self._ready.passed(now_ns):
-            is_reported, reading = dispute
+        for is_reported, reading in self._ready.passed(now_ns):
             if self._context.coverage.missing(is_reported.ts_ns, reading.ts_ns) is not None:
                 continue
             self._context.contradict(

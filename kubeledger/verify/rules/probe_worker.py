@@ -177,9 +177,8 @@ class Worker:
         if not possible:
             self.forget(f"ticks before the one at {format_ts(record.ts_ns)}, which cannot follow")
             self._step(self.belief, result)
-        self.pending = any(
-            world.state.was is not None for belief in self.beliefs() for world in belief.worlds
-        )
+        worlds = (world for belief in self.beliefs() for world in belief.worlds)
+        self.pending = any(world.state.was is not None for world in worlds)
         return possible
 
     def _step(self, belief: Belief[State], result: Result) -> bool:

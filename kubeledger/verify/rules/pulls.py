@@ -55,7 +55,6 @@ _BETWEEN: Final = "whether a pull of it failed meanwhile, of which no record is 
 _EVALUATED: Final = "image pull failed for "
 """The error of a special reason as the pod's status has it begins so."""
 
-
 _Pull = PullDecided | PullEnded
 Specs = tuple[PodSpec, ...] | str
 """All versions of a pod's spec, or what is missing to read one."""

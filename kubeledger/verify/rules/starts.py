@@ -26,6 +26,7 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import RuleVerifier
 from kubeledger.verify.context import Prescan, See, VerifyContext
 from kubeledger.verify.evidence.pod_intervals import ContainerRun
+from kubeledger.verify.evidence.pods import OfPod
 from kubeledger.verify.evidence.processes import Process, is_one
 from kubeledger.verify.evidence.times import FOUND_NS, RELIST_NS
 from kubeledger.verify.rules.back_off import BackOff, policy_of
@@ -33,7 +34,6 @@ from kubeledger.verify.rules.containers import (
     Causes,
     Container,
     Instance,
-    OfPod,
     corrected,
     key_for,
     ran_until,
@@ -280,9 +280,7 @@ class Starts(RuleVerifier):
         if instance is container.at(0):
             container.was_inherited = False
 
-    def _judge_late(
-        self, record: Record, body: ContainerStarted, key: str, instance: Instance
-    ) -> None:
+    def _judge_late(self, record: Record, body: OfPod, key: str, instance: Instance) -> None:
         """Nothing starts in a pod that has ended, once a relist has told the end of its sandbox.
 
         And none tells a start twice in one process, but where the runtime tells of them, too.
@@ -327,7 +325,7 @@ class Starts(RuleVerifier):
                 continue
             until_ns, seq = ran_until(self.context, run, record.ts_ns + NS_PER_S)
             is_another = not until_ns and body.container_id not in self._restarts
-            untold = is_another and self._is_end_untold(record, body, run, begun_ns)
+            untold = is_another and self._is_end_untold(record, run, begun_ns)
             if until_ns or untold:
                 why = f"two instances of container {body.container} run at once"
                 name = f"container {(run.container_id or '')[:12]}"
@@ -338,17 +336,15 @@ class Starts(RuleVerifier):
                 at_ns, about, kind = record.ts_ns, subject_of(body), record.kind
                 self.context.contradict(at_ns, about, why, *sides, by_absence=untold, kind=kind)
 
-    def _is_end_untold(
-        self, record: Record, body: ContainerStarted, run: ContainerRun, begun_ns: int
-    ) -> bool:
+    def _is_end_untold(self, record: Record, run: ContainerRun, begun_ns: int) -> bool:
         """Whether the relist that saw an instance gone had to tell its end, as of others it did."""
         process, timeline, coverage = self._process, self.context.timeline, self.context.coverage
         if run.shown[0] < record.ts_ns:
             begun_ns = max(begun_ns, run.shown[0])
         if process is None or not process.started_ns <= begun_ns < record.ts_ns - RELIST_NS:
             return False
-        who = body.pod_uid, body.namespace, body.pod
-        first, second = (timeline.interval(ns, *who) for ns in (begun_ns, record.ts_ns))
+        second = timeline.interval_of(record)
+        first = None if second is None else timeline.of(record).at(begun_ns, second.process)
         shown = self.context.instances.instance(run.container_id)
         is_told = run.died_ns is not None or run.killed_ns is not None
         if first is None or first is not second or is_told or (shown and shown.ended):

@@ -53,7 +53,7 @@ from kubeledger.verify.evidence.container_specs import image_of, versions_of
 from kubeledger.verify.evidence.pod_intervals import ContainerRun
 from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.rules.back_off import policy_of
-from kubeledger.verify.rules.containers import key_for, subject_of
+from kubeledger.verify.rules.containers import Told, key_for, subject_of
 
 _SYNC, _CHANGED = "sync", "changed"
 _KILLED_NS: Final = 180 * NS_PER_S
@@ -91,7 +91,7 @@ class _Sync(msgspec.Struct):
     """A start or an end that a pod's next sync follows on; ``listed``, ``specs``: what it sees."""
 
     record: Record
-    body: ContainerStarted | ContainerDied
+    body: Told
     key: str
     pod: _SyncedPod
     listed: ListedPod
@@ -207,7 +207,7 @@ class SyncVerifier(RuleVerifier):
             own = {n: e for n, e in before.items() if not apart(e.record.ts_ns, record.ts_ns)}
             self._pods[key] = _SyncedPod(self._is_whole(record.ts_ns, body), own)
 
-    def _is_whole(self, ts_ns: int, body: ContainerStarted | ContainerDied) -> bool:
+    def _is_whole(self, ts_ns: int, body: Told) -> bool:
         """Whether all is told that was in a pod's sandbox, whose start was told then.
 
         The process made it, or found it when it had the pod: what relists see before is not told.
@@ -228,9 +228,7 @@ class SyncVerifier(RuleVerifier):
             shown = _Shown(record, body.container_id, body.exit_code, runs=False)
             self._show(record, body, key, shown)
 
-    def _show(
-        self, record: Record, body: ContainerStarted | ContainerDied, key: str, shown: _Shown
-    ) -> None:
+    def _show(self, record: Record, body: Told, key: str, shown: _Shown) -> None:
         """An instance starts or ends: what was owed is paid, and something else is owed."""
         assert body.container is not None
         pod = self._pods.setdefault(key, _SyncedPod(is_whole=False))
@@ -271,10 +269,9 @@ class SyncVerifier(RuleVerifier):
         return found[0] & found[1]
 
     def _actions(self, spec: Pod, statuses: Iterable[ContainerStatus]) -> PodActions:
-        assert self.context.profile is not None
         sandbox = SandboxStatus("sandbox", "ready", 0, "192.0.2.1", bool(spec.spec.host_network))
         status = PodStatus((sandbox,), tuple(statuses))
-        return compute_pod_actions(spec, status, {}, {}, self.context.profile.kuberuntime)
+        return compute_pod_actions(spec, status, {}, {}, self.context.known_profile.kuberuntime)
 
     def _owe(self, sync: _Sync, name: str) -> None:
         """A start is owed; not where a list shows one that no line does."""
@@ -399,21 +396,16 @@ def _specs(versions: Iterable[ListedPod]) -> list[Pod]:
             pod = listed.as_(Pod)
         except msgspec.ValidationError:
             return []
-        spec = pod.spec
-        every = (*(spec.containers or ()), *(spec.init_containers or ()))
-        if any(c.restart_policy_rules for c in every):
+        own, inits = _bare(pod.spec.containers), _bare(pod.spec.init_containers)
+        if any(c.restart_policy_rules for c in (*own, *inits)):
             return []
-        own, inits = _bare(spec.containers), _bare(spec.init_containers)
-        policy = spec.restart_policy or ALWAYS
-        bare = replace(
-            spec, containers=own, init_containers=inits, resources=None, restart_policy=policy
-        )
+        policy = pod.spec.restart_policy or ALWAYS
+        bare = replace(pod.spec, resources=None, restart_policy=policy)
+        bare = replace(bare, containers=own, init_containers=inits)
         if bare not in found:
             found.append(bare)
     return [Pod(pod.metadata, each) for each in found]
 
 
-def _bare(containers: tuple[Container, ...] | None) -> tuple[Container, ...] | None:
-    if containers is None:
-        return None
-    return tuple(replace(c, resources=None, resize_policy=None) for c in containers)
+def _bare(containers: tuple[Container, ...] | None) -> tuple[Container, ...]:
+    return tuple(replace(c, resources=None, resize_policy=None) for c in containers or ())

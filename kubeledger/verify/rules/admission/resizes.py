@@ -35,7 +35,7 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, same
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pod_objects import PodObject
-from kubeledger.verify.evidence.pods import ListedPod
+from kubeledger.verify.evidence.pods import ListedPod, key_of_pod
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.admission.case import AdmissionCase, AdmissionOutcome, capacities
 from kubeledger.verify.rules.admission.inputs import AdmissionInputs
@@ -70,11 +70,11 @@ class Resizes:
 
     def judged(self, record: Record, body: PodResized, state: NodeState) -> Judgement:
         """The judgement of one record; what it says is noted for later ones."""
-        given = self._allocated.setdefault(_key(body), [])
+        given = self._allocated.setdefault(key_of_pod(body), [])
         # What is actuated was allocated, though that line may be lost.
         is_new = all(each.resources != body.resources for _, each in given)
         if body.outcome == "allocated" or (body.outcome == "actuated" and is_new):
-            self._told.setdefault(_key(body), []).append((record, body))
+            self._told.setdefault(key_of_pod(body), []).append((record, body))
         if body.outcome == "actuated" or body.reason == "Error":
             return self._followed(record, body)
         judgement = self._judged(record, body, state)
@@ -134,13 +134,12 @@ class Resizes:
 
         A sync goes on with what was allocated when it began, whatever is since.
         """
-        given = self._allocated[_key(body)]
+        given = self._allocated[key_of_pod(body)]
         if not given:
             return lacks(("what was allocated to the pod before",))
         for record, allocated in reversed(given):
-            if None in (allocated.resources, body.resources) or (
-                allocated.resources == body.resources
-            ):
+            one, other = allocated.resources, body.resources
+            if one is None or other is None or one == other:
                 if body.outcome == "actuated":
                     del given[: given.index((record, allocated))]
                 return same(True, "the resize was allocated before", inputs=(record.seq,))
@@ -162,9 +161,8 @@ class Resizes:
             return False
         now, new = (objects.asking(ts_ns, interval, r) for r in (last.resources, body.resources))
         asked = () if now is None else objects.asked(ts_ns, interval, now)
-        return new is not None and any(
-            each.seq > since.seq and each.pod.spec == new.pod.spec for each in asked
-        )
+        later = (each.pod.spec for each in asked if each.seq > since.seq)
+        return new is not None and new.pod.spec in later
 
     def _judged(self, record: Record, body: PodResized, state: NodeState) -> Judgement:
         context, profile = self._context, self._context.profile
@@ -339,7 +337,3 @@ def _shows(given: PodResources, wanted: dict[str, ResourceRequirements]) -> bool
         same_resources(of, ResourceRequirements({**(has.requests or {})}, {**(has.limits or {})}))
         for has, of in shown
     )
-
-
-def _key(body: PodResized) -> str:
-    return body.pod_uid or f"{body.namespace}/{body.pod}"

@@ -62,9 +62,8 @@ class Eviction:
         self, context: VerifyContext, record: Record, body: PodEvicted, pod: Pod, seq: int
     ) -> None:
         """``seq``: of the record that shows the spec; the kubelet's version is known."""
-        assert context.profile is not None
         self.record, self.body, self.pod, self.seq = record, body, pod, seq
-        self._context, self._profile = context, context.profile
+        self._context, self._profile = context, context.known_profile
         self._stay = context.timeline.interval_of(record)
         self._history = context.timeline.of(record)
         self.subject = f"pod/{body.namespace}/{body.pod}"

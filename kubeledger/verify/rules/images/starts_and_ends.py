@@ -146,8 +146,7 @@ def judge_pressure(
 
     A threshold that was met counts until the least amount to be reclaimed is there on top.
     """
-    profile = context.profile
-    assert profile is not None
+    profile = context.known_profile
     thresholds, missing = configured(context.settings, profile, None)
     unknown, clear = [*missing], list[str]()
     for threshold in thresholds:
