@@ -252,9 +252,7 @@ class Settings:
         return self._values.get(name, UNKNOWN)
 
 
-def profile_of(
-    version: str | None, gates: Mapping[str, Any] | Unknown | None
-) -> KubeletProfile | None:
+def profile_of(version: str | None, gates: object) -> KubeletProfile | None:
     """The rules of a kubelet with these feature gates; of an unknown version nothing is assumed."""
     with suppress(BadQuestionError):
         if version is not None:

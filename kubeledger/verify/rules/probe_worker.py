@@ -283,5 +283,5 @@ class Worker:
             return 0
         if self.newest is None or not self.newest_ns:
             return 2 * self.machine.cap + 2
-        return max((5 * (ts_ns - self.newest_ns) + 3 * self.spec.period_ns)
-                   // (5 * self.spec.period_ns), 0)  # fmt: skip
+        gap_ns, period_ns = ts_ns - self.newest_ns, self.spec.period_ns
+        return max((5 * gap_ns + 3 * period_ns) // (5 * period_ns), 0)

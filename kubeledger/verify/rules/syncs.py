@@ -147,13 +147,11 @@ class SyncVerifier(RuleVerifier):
             self.context.debts.void(whole, key)
 
     def _listed(self, record: Record, body: PodListed, state: NodeState) -> None:
-        key = key_for(state, body)
-        if body.listed_by == "kubelet" and self.context.timeline.goes_on(record, record.ts_ns):
-            self._owe_changes(record, body, self._pods.get(key, _SyncedPod(is_whole=False)), key)
-
-    def _owe_changes(self, record: Record, body: PodListed, pod: _SyncedPod, key: str) -> None:
         """A container that a list shows with another image than one before it is killed."""
-        listed = self.context.pods.of(record)
+        if body.listed_by != "kubelet" or not self.context.timeline.goes_on(record, record.ts_ns):
+            return
+        key, listed = key_for(state, body), self.context.pods.of(record)
+        pod = self._pods.get(key, _SyncedPod(is_whole=False))
         specs = versions_of(() if listed is None else (listed,))
         for spec, (name, shown) in product(specs, pod.shown.items()):
             entry = spec.container(name)

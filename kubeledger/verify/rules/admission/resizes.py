@@ -175,7 +175,7 @@ class Resizes:
         now = self._inputs.objects.at(record.ts_ns, interval, record.node)
         if now is None:
             return lacks(("the pod's spec",))
-        config = self._config(record.ts_ns, now.pod, profile, state)
+        config = self._config(record.ts_ns, now.pod, state)
         if isinstance(config, str):
             return lacks((config,))
         if body.resources is None:
@@ -209,9 +209,7 @@ class Resizes:
             return judge(rulings)  # it shows no numbers
         return by_its_numbers(last, rulings, dict.fromkeys(unknown))
 
-    def _config(
-        self, ts_ns: int, pod: Pod, profile: KubeletProfile, state: NodeState
-    ) -> NodeConfig | str:
+    def _config(self, ts_ns: int, pod: Pod, state: NodeState) -> NodeConfig | str:
         """What of the node counts besides its pods; or the name of what is missing."""
         settings = self._context.settings
         policies: list[str] = []
@@ -221,7 +219,7 @@ class Resizes:
                 return f"the setting {name}"
             policies.append(str(value or ""))
         capacity: ResourceList = {}
-        if not profile.allocation.resize_is_an_admission:
+        if not self._context.known_profile.allocation.resize_is_an_admission:
             amounts = absolute_at(self._inputs.nodes, ts_ns, settings, state)
             if amounts is None:
                 return "the node's capacity of cpu and memory"
@@ -241,9 +239,8 @@ def _rulings(
     body: PodResized,
 ) -> Iterator[Ruling]:
     """What the kubelet makes of the resize, world by world."""
-    if not profile.allocation.resize_is_an_admission and (
-        not profile.allocation.capacity_ignores_eviction_threshold
-    ):
+    facts = profile.allocation
+    if not (facts.resize_is_an_admission or facts.capacity_ignores_eviction_threshold):
         allocatable = case.nodes[0].status.allocatable or {}
         config = config._replace(capacity=allocatable)
     info = allocation_from_pod(now.pod, profile.kuberuntime)
