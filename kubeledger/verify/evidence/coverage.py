@@ -105,9 +105,8 @@ class Loss(msgspec.Struct, frozen=True):
     seq: int = 0
 
     def touches(self, start_ns: int, end_ns: int) -> bool:
-        return (self.from_ts_ns is None or self.from_ts_ns <= end_ns) and (
-            self.to_ts_ns is None or start_ns < self.to_ts_ns
-        )
+        has_begun = self.from_ts_ns is None or self.from_ts_ns <= end_ns
+        return has_begun and (self.to_ts_ns is None or start_ns < self.to_ts_ns)
 
 
 class Coverage:

@@ -304,11 +304,8 @@ class PodsWithoutAdd:
                 del known[key]
         came = {ts_ns for uid in gone for ts_ns in self._adds.pop(uid, ())}
         if came:
-            self._adds = {
-                name: left
-                for name, times in self._adds.items()
-                if (left := [ts_ns for ts_ns in times if ts_ns not in came])
-            }
+            left = {of: [ts for ts in times if ts not in came] for of, times in self._adds.items()}
+            self._adds = {name: times for name, times in left.items() if times}
             self._adds[_GONE] = [max(came)]
 
     def logged(self, ts_ns: int) -> None:

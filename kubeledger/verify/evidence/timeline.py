@@ -258,11 +258,9 @@ class Timeline:
         ends = [ts_ns for ts_ns in (over_ns, interval.decided_ns, by_ns) if ts_ns is not None]
         end_ns = max(came_ns, min(ends, default=came_ns))
         killed = self._gathered.preempted_for
-        waits = [
-            killed[other.key]
-            for other in self._added_with(interval)
-            if other.key in killed and _comes_before(other, interval, self.pods) is not False
-        ]
+        others = [other for other in self._added_with(interval) if other.key in killed]
+        before = (o for o in others if _comes_before(o, interval, self.pods) is not False)
+        waits = [killed[other.key] for other in before]
         return max([came_ns, *(ts_ns for ts_ns in waits if ts_ns <= end_ns)]), end_ns
 
     def last_added(self, ts_ns: int) -> list[PodActiveInterval]:

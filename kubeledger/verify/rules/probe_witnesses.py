@@ -200,12 +200,9 @@ class ProbeWitnesses:
         word, told, rest = body.message.partition(" probe ")
         if (told and not rest.startswith(("failed", "errored"))) or body.count != 1:
             return
-        about = [
-            worker
-            for worker in self._workers.of_pod(key)
-            if worker.probe_type == word.lower() or not told or "\n" in word
-            if body.container in (None, worker.container)
-        ]
+        probe_type = word.lower() if told and "\n" not in word else None
+        own = (each for each in self._workers.of_pod(key) if probe_type in (None, each.probe_type))
+        about = [worker for worker in own if body.container in (None, worker.container)]
         if not self._match(record, about):
             self._reports.append((record, about))
 

@@ -280,11 +280,8 @@ class AdmissionVerifier(RuleVerifier):
 
         One that the process did not live to decide is under way until its end.
         """
-        added = [
-            interval
-            for interval in self.context.timeline.last_added(record.ts_ns)
-            if interval.seq not in self._decided
-        ]
+        last = self.context.timeline.last_added(record.ts_ns)
+        added = [interval for interval in last if interval.seq not in self._decided]
         under_way = {each.seq: each for each in added if each.decided_ns is not None}
         if body.preemptor_pod is not None:
             who = body.preemptor_uid, body.preemptor_namespace, body.preemptor_pod
