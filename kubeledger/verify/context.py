@@ -133,11 +133,13 @@ class VerifyContext:
         self.times = Times(self.instances)
         self.timeline = Timeline(self.coverage, self.pods, self.times)
         self.machine = Machine()
-        self._notes: dict[type[Body], list[Callable[[Record], None]]] = {}
+        self._notes: dict[type[Body], list[Callable[[Record], None]]] = {
+            PodConfigChanged: [self.pods.note_update],
+            PodListed: [self.pods.note, self.instances.note],
+        }
         for part in (self.coverage, self.times, self.timeline, self.machine):
             for kind in dict.fromkeys(part.KINDS):
                 self._notes.setdefault(kind, []).append(part.note)
-        self._notes.setdefault(PodConfigChanged, []).append(self.pods.note_update)
         self.alignment = Alignment()
         self.stages = PodStages(only_told=True)
         self.cached_results = CachedResults()
@@ -160,18 +162,11 @@ class VerifyContext:
 
     def prescan(self, original: Record) -> Record:
         """Take in a record of the first reading; gives it as it is under the variant."""
-        record = self._listed(original) if isinstance(original.body, PodListed) else original
+        record = self.variant.of(original)
+        if record is not original:
+            self.recorded_pods.note(original)
         for note in self._notes.get(type(record.body), ()):
             note(record)
-        return record
-
-    def _listed(self, original: Record) -> Record:
-        record = self.variant.of(original)
-        if record is not original and isinstance(original.body, PodListed):
-            self.recorded_pods.note(original.seq, original.ts_ns, original.body)
-        if isinstance(record.body, PodListed):
-            self.pods.note(record.seq, record.ts_ns, record.body)
-            self.instances.note(record)
         return record
 
     def settle(self, seen_ns: int | None = None) -> None:
@@ -231,6 +226,12 @@ class VerifyContext:
         return profile_of(self._recorded_version, self.settings.as_recorded().get("featureGates"))
 
     @property
+    def known_profile(self) -> KubeletProfile:
+        """``profile`` where it is known: without it nothing is judged."""
+        assert self.profile is not None
+        return self.profile
+
+    @property
     def missing_profile(self) -> str:
         """What to name as missing when ``profile`` is None."""
         if self.version_text is None:
@@ -266,13 +267,11 @@ class VerifyContext:
         """Say that something had to come and did not."""
         if debt.of_pod and not self.timeline.goes_on(debt.since, debt.due_ns):
             return
-        if debt.disputed:
-            at_ns, sides, by_lines = debt.since.ts_ns, debt.disputed, debt.by_lines
-            self.contradict(
-                at_ns, debt.subject, debt.why, *sides, by_absence=True, by_lines=by_lines
-            )
-        else:
+        if not debt.disputed:
             self.absent(debt)
+            return
+        at_ns, sides, by_lines = debt.since.ts_ns, debt.disputed, debt.by_lines
+        self.contradict(at_ns, debt.subject, debt.why, *sides, by_absence=True, by_lines=by_lines)
 
     def contradict(
         self,
@@ -313,7 +312,7 @@ class VerifyContext:
 
 Prescan = Callable[[Record, Any], None]
 """(record, its body)."""
-See = Callable[[Record, Any, NodeState], None]
+See = Callable[[Record, Any, NodeState], object]
 """(record, its body, the state just before it); the state must not be changed or kept."""
 
 

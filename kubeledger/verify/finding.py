@@ -290,13 +290,6 @@ class Row(NamedTuple, Generic[V]):
     text: str
 
 
-class Dispute(NamedTuple, Generic[V]):
-    """Two accounts that cannot both be right, the earlier one first."""
-
-    change: Row[V]
-    reading: Row[V]
-
-
 class Witnesses(Generic[V]):
     """Facts of one area. Memory grows with subjects that hold a value, and with open readings.
 
@@ -340,8 +333,11 @@ class Witnesses(Generic[V]):
         if (row.kind, row.subject) in self._rows:
             self._open.append(row)
 
-    def passed(self, ts_ns: int | None) -> Iterator[Dispute[V]]:
-        """Compare what was shown longer than the reach ago; with None, all. Each pair once."""
+    def passed(self, ts_ns: int | None) -> Iterator[tuple[Row[V], Row[V]]]:
+        """Changes and readings of longer than the reach ago (None: all) that cannot both be right.
+
+        Each pair once.
+        """
         due = [r for r in self._open if ts_ns is None or r.ts_ns + self._reach_ns <= ts_ns]
         self._open = [row for row in self._open if row not in due]
         for reading in due:
@@ -351,7 +347,7 @@ class Witnesses(Generic[V]):
             pair = (reading.kind, reading.subject, change.value, reading.value)
             if pair not in self._yielded:
                 self._yielded.add(pair)
-                yield Dispute(change, reading)
+                yield change, reading
 
     def _denied(self, reading: Row[V]) -> Row[V] | None:
         """The account that a reading denies; None where it may be right."""

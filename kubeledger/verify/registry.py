@@ -123,9 +123,7 @@ def verifiers_of(decisions: Collection[str]) -> tuple[type[Verifier], ...]:
     return _with_asked({rule.name for rule, _ in _judges(decisions)})
 
 
-def _with_asked(
-    names: Collection[str], but: Collection[str] = frozenset()
-) -> tuple[type[Verifier], ...]:
+def _with_asked(names: Collection[str], but: Collection[str] = ()) -> tuple[type[Verifier], ...]:
     asked = {rule.asks for rule in RULES if rule.name in names}.difference(but)
     return tuple(rule.load() for rule in RULES if rule.name in names or rule.name in asked)
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 _STEPS: Final = steps_without("prober")
 """Probe workers are followed as beliefs, so nobody reads those of the state."""
 
-
 OnQuestion = Callable[[int, "AdmissionCase"], None]
 
 

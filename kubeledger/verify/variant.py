@@ -67,11 +67,10 @@ class ResourceChange(_ContainerChange, frozen=True, kw_only=True):
         parts = [self.part]
         if self.part == "limits" and self.resource not in (resources.get("requests") or {}):
             parts.append("requests")  # as the API server does where only a limit is given
+        own = {} if self.amount is None else {self.resource: self.amount}
         for part in parts:
             amounts = {k: v for k, v in (resources.get(part) or {}).items() if k != self.resource}
-            resources[part] = amounts | (
-                {} if self.amount is None else {self.resource: self.amount}
-            )
+            resources[part] = amounts | own
         return {**container, "resources": resources}
 
 
@@ -253,9 +252,7 @@ class Settings:
         return self._values.get(name, UNKNOWN)
 
 
-def profile_of(
-    version: str | None, gates: Mapping[str, Any] | Unknown | None
-) -> KubeletProfile | None:
+def profile_of(version: str | None, gates: object) -> KubeletProfile | None:
     """The rules of a kubelet with these feature gates; of an unknown version nothing is assumed."""
     with suppress(BadQuestionError):
         if version is not None:

@@ -8,7 +8,7 @@ from kubeledger.model.bodies.lifecycle import PodAdmitted
 from kubeledger.model.record import Record
 from kubeledger.verify import Contradiction, Finding, Outcome
 from kubeledger.verify.belief import Belief, Ruling, World, judge
-from kubeledger.verify.finding import Dispute, PendingFindings, Row, Witnesses
+from kubeledger.verify.finding import PendingFindings, Row, Witnesses
 from tests.verify.histories import scene
 
 YES, OTHER = Ruling(allowed=True, why="it is first"), Ruling(allowed=True, chosen=False, why="tie")
@@ -90,13 +90,13 @@ def test_within_its_reach(
 ) -> None:
     """A reading is right if the fact had its value at some time within the reach."""
     facts: Witnesses[str] = Witnesses(10 * SECOND)
-    found: list[Dispute[str]] = []
+    found: list[tuple[Row[str], Row[str]]] = []
     steps = [(at_s, False, value) for value, at_s in change] + [(reading[1], True, reading[0])]
     for at_s, is_reading, value in sorted(steps, key=lambda step: step[0]):
         found += list(facts.passed(at_s * SECOND))
         (facts.note_reading if is_reading else facts.note_change)(row(value, at_s))
     found += list(facts.passed(None))
-    assert [(one.change.value, one.reading.value) for one in found] == disputes
+    assert [(change.value, reading.value) for change, reading in found] == disputes
 
 
 def test_each_pair_once() -> None:

@@ -27,7 +27,7 @@ def register(*noted: tuple[int, PodListed]) -> PodRegister:
     """A settled register of lists at times; seq is 10 times the place."""
     pods = PodRegister()
     for place, (ts_ns, body) in enumerate(noted, start=1):
-        pods.note(place * 10, ts_ns, body)
+        pods.note(record(place * 10, body, ts_ns))
     pods.settle()
     return pods
 

@@ -198,6 +198,6 @@ def _pods(history: History) -> PodRegister:
     register = PodRegister()
     for record in history.read({PodListed.kind}):
         if isinstance(record.body, PodListed):
-            register.note(record.seq, record.ts_ns, record.body)
+            register.note(record)
     register.settle()
     return register

@@ -201,7 +201,8 @@ class Probes:
         self, namespace: str, pod: str, container: str, uid: str | None, ts_ns: int
     ) -> _ProbedContainer | None:
         about = [c for c in self._changes if c.is_of(namespace, pod, container)]
-        specs = specs_of(self._context.pods, ts_ns, uid, namespace, pod) if about else ""
+        pods = self._context.pods
+        specs = specs_of(pods, pods.at(ts_ns, uid, namespace, pod)) if about else ""
         entry = None if isinstance(specs, str) else specs[0].container(container)
         profile = self._context.profile
         if entry is None or profile is None:

@@ -46,7 +46,7 @@ class Surroundings(msgspec.Struct):
     terminations: bool = False
 
 
-Handler = Callable[[HistoryEntry, Process | None], None]
+Handler = Callable[[HistoryEntry, Process | None], object]
 
 
 class IntervalBuilder:
@@ -174,12 +174,11 @@ class IntervalBuilder:
             interval.note_add(entry)
             interval.start_time_unknown = False
 
-    def _current(self, entry: HistoryEntry, process: Process | None) -> PodActiveInterval:
+    def update(self, entry: HistoryEntry, process: Process | None) -> PodActiveInterval:
+        """A config source changes it, perhaps the status of one that has ended."""
         return self._begin(entry, process) if self._interval is None else self._interval
 
-    def update(self, entry: HistoryEntry, process: Process | None) -> None:
-        """A config source changes it, perhaps the status of one that has ended."""
-        self._current(entry, process)
+    _current = update
 
     def delete(self, entry: HistoryEntry, process: Process | None) -> None:
         """The API server wants it gone."""

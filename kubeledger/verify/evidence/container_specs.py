@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -18,6 +18,7 @@ from kubeledger.kubelet.kube.statuses import ALWAYS, RestartRule
 from kubeledger.kubelet.prober.objects import ProbeSpec
 from kubeledger.kubelet.profile.images import ImagePullFacts
 from kubeledger.model.bodies.prober import ProbeType
+from kubeledger.model.record import Record
 from kubeledger.verify.evidence.pods import ListedPod, PodRegister
 
 
@@ -43,13 +44,9 @@ class ContainerSpec(msgspec.Struct, rename="camel", frozen=True):
         probe: ProbeSpec | None = getattr(self, f"{probe_type}_probe")
         return probe
 
-    @property
-    def has_post_start(self) -> bool:
-        return self.lifecycle is not None and self.lifecycle.post_start is not None
-
-    @property
-    def has_pre_stop(self) -> bool:
-        return self.lifecycle is not None and self.lifecycle.pre_stop is not None
+    def hook(self, name: Literal["post_start", "pre_stop"]) -> dict[str, Any] | None:
+        hook: dict[str, Any] | None = getattr(self.lifecycle, name, None)
+        return hook
 
 
 class ImageVolume(msgspec.Struct, rename="camel", frozen=True):
@@ -178,15 +175,12 @@ class PodSpec(msgspec.Struct, frozen=True):
         return frozenset(c.name for c in inits if c.restart_policy == ALWAYS)
 
 
-def specs_of(
-    pods: PodRegister, ts_ns: int, uid: str | None, namespace: str, name: str
-) -> tuple[PodSpec, ...] | str:
+def specs_of(pods: PodRegister, of: Record | ListedPod | None) -> tuple[PodSpec, ...] | str:
     """All versions of a pod's spec, that of the time first; or what is missing to read one."""
-    listed = pods.at(ts_ns, uid, namespace, name)
+    listed = pods.of(of) if isinstance(of, Record) else of
     if listed is None:
         return "the pod's spec"
-    found = versions_of(pods.versions(listed))
-    now = versions_of((listed,))
+    found, now = versions_of(pods.versions(listed)), versions_of((listed,))
     if not found:
         return "a readable spec of the pod"
     return tuple(sorted(found, key=lambda spec: not any(map(spec.agrees, now))))

@@ -86,7 +86,6 @@ _STAMP: Final = "the right time of a line whose stamp does not go with those aro
 _HOLE: Final = "the lines of the log's hole"
 _UNJOINED: Final = "names, UIDs and container IDs that are the same in all files"
 
-
 Span = tuple[int | None, int | None]
 """From one time to another; None: from the beginning, to the end."""
 
@@ -106,9 +105,8 @@ class Loss(msgspec.Struct, frozen=True):
     seq: int = 0
 
     def touches(self, start_ns: int, end_ns: int) -> bool:
-        return (self.from_ts_ns is None or self.from_ts_ns <= end_ns) and (
-            self.to_ts_ns is None or start_ns < self.to_ts_ns
-        )
+        has_begun = self.from_ts_ns is None or self.from_ts_ns <= end_ns
+        return has_begun and (self.to_ts_ns is None or start_ns < self.to_ts_ns)
 
 
 class Coverage:
@@ -224,9 +222,8 @@ class Coverage:
             # What was lost left a state, but not all that led to it: up to the next process.
             end_ns = None if last_ns is None else self.next_start(last_ns)
             before_ns = None if first_ns is None else first_ns - _BEFORE_NS
-            self._add(
-                seq, phrase, poison=(before_ns, end_ns), missing=(first_ns, last_ns), gap=True
-            )
+            lost = first_ns, last_ns
+            self._add(seq, phrase, poison=(before_ns, end_ns), missing=lost, gap=True)
         for seq, stamps in self._stamps:
             around = min(stamps) - _STAMP_AROUND_NS, max(stamps) + _STAMP_AROUND_NS
             self._add(seq, _STAMP, poison=around)

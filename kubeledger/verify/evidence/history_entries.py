@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
 import msgspec
-from msgspec.structs import replace
 
 from kubeledger.kubelet.kube.statuses import statuses_in
 from kubeledger.kubelet.lifecycle.state import TERMINAL_PHASES
@@ -84,9 +83,11 @@ class HistoryEntry(msgspec.Struct, frozen=True):
 
 Who = tuple[str | None, str, str]
 """UID, namespace and name of a pod."""
+Sign = tuple[Who, HistoryEntry]
 
 STATUS_PREFIX: Final = re.compile(r"^Pod (was rejected: )?")
 """What the kubelet puts before its words in a status."""
+_CONTAINER: Final = ("container", "container_id", "sandbox")
 _MIRROR: Final = "kubernetes.io/config.mirror"
 _CONFIG: Final[Mapping[str, What]] = {
     "ADD": "add",
@@ -97,76 +98,59 @@ _CONFIG: Final[Mapping[str, What]] = {
 }
 
 
-def entry_of(record: Record) -> tuple[Who, HistoryEntry] | None:
+def entry_of(record: Record) -> Sign | None:
     """What a record shows of a pod, and of which pod; None where it shows nothing."""
     read = ENTRY_KINDS.get(type(record.body))
-    if read is None:
-        return None
-    found = read(record.ts_ns, record.seq, record.body)
-    if found is not None and found[1].what == "add" and record.evidence:
-        return found[0], replace(found[1], number=record.evidence[0].line)
-    return found
+    return None if read is None else read(record, record.body)
 
 
-def _who(body: Any) -> Who:  # noqa: ANN401  (any body about a pod)
-    return body.pod_uid, body.namespace, body.pod
+def _sign(record: Record, what: What, **shown: Any) -> Sign:  # noqa: ANN401 - any fields
+    body: Any = record.body
+    who = body.pod_uid, body.namespace, body.pod
+    return who, HistoryEntry(record.ts_ns, record.seq, what, **shown)
 
 
 def _reads(what: What, word: str = "", number: str = "") -> Read:
     """A reader of what happened to a pod, or a container; ``word``, ``number``: their fields."""
 
-    def read(ts_ns: int, seq: int, body: Any) -> tuple[Who, HistoryEntry]:  # noqa: ANN401 # any body
-        return _who(body), HistoryEntry(
-            ts_ns,
-            seq,
-            what,
-            word=(getattr(body, word) or "") if word else "",
-            container=getattr(body, "container", None),
-            container_id=getattr(body, "container_id", None),
-            sandbox=getattr(body, "sandbox", None),
-            number=getattr(body, number) if number else None,
-        )
+    def read(record: Record, body: Any) -> Sign:  # noqa: ANN401 - any body
+        shown = {name: getattr(body, name, None) for name in _CONTAINER}
+        told = (getattr(body, word) or "") if word else ""
+        return _sign(record, what, word=told, number=getattr(body, number, None), **shown)
 
     return read
 
 
-def _config(ts_ns: int, seq: int, body: lifecycle.PodConfigChanged) -> tuple[Who, HistoryEntry]:
-    return _who(body), HistoryEntry(ts_ns, seq, _CONFIG[body.operation], word=body.source or "")
+def _config(record: Record, body: lifecycle.PodConfigChanged) -> Sign:
+    what = _CONFIG[body.operation]
+    line = record.evidence[0].line if what == "add" and record.evidence else None
+    return _sign(record, what, word=body.source or "", number=line)
 
 
-def _outcome(evicted: bool | None) -> str:
+def _fate(evicted: bool | None) -> str:
     return "" if evicted is None else "gone" if evicted else "survived"
 
 
-def _evicted(ts_ns: int, seq: int, body: lifecycle.PodEvicted) -> tuple[Who, HistoryEntry]:
-    return _who(body), HistoryEntry(ts_ns, seq, "evicted", word=_outcome(body.evicted))
-
-
-def _preempted(ts_ns: int, seq: int, body: PodPreempted) -> tuple[Who, HistoryEntry]:
+def _preempted(record: Record, body: PodPreempted) -> Sign:
     who = body.victim_uid, body.victim_namespace, body.victim_pod
     other: Who | None = None
     if body.preemptor_pod is not None:
         other = body.preemptor_uid, body.preemptor_namespace or "", body.preemptor_pod
-    return who, HistoryEntry(ts_ns, seq, "preempted", word=_outcome(body.evicted), other=other)
+    told = _fate(body.evicted)
+    return who, HistoryEntry(record.ts_ns, record.seq, "preempted", word=told, other=other)
 
 
-def _reported(
-    ts_ns: int, seq: int, body: lifecycle.KubernetesEvent
-) -> tuple[Who, HistoryEntry] | None:
-    if body.reason not in _END_EVENTS or body.object_kind != "Pod":
-        return None
-    return _who(body), HistoryEntry(ts_ns, seq, "ending_event", word=body.reason)
+def _reported(record: Record, body: lifecycle.KubernetesEvent) -> Sign | None:
+    ends = body.reason in _END_EVENTS and body.object_kind == "Pod"
+    return _sign(record, "ending_event", word=body.reason) if ends else None
 
 
-def _aligned(
-    ts_ns: int, seq: int, body: AffinityDecided | HintsGenerated
-) -> tuple[Who, HistoryEntry] | None:
-    if not body.namespace or not body.pod:
-        return None
-    return _who(body), HistoryEntry(ts_ns, seq, "aligned", container=body.container)
+def _aligned(record: Record, body: AffinityDecided | HintsGenerated) -> Sign | None:
+    named = body.namespace and body.pod
+    return _sign(record, "aligned", container=body.container) if named else None
 
 
-def _listed(ts_ns: int, seq: int, body: lifecycle.PodListed) -> tuple[Who, HistoryEntry] | None:
+def _listed(record: Record, body: lifecycle.PodListed) -> Sign | None:
     if body.listed_by == "manifest":
         return None
     status = body.status or {}
@@ -182,7 +166,7 @@ def _listed(ts_ns: int, seq: int, body: lifecycle.PodListed) -> tuple[Who, Histo
         mirror=_MIRROR in body.annotations,
         failed=_failed(status),
     )
-    return _who(body), HistoryEntry(ts_ns, seq, "listed", listing=listing)
+    return _sign(record, "listed", listing=listing)
 
 
 def _failed(status: dict[str, Any]) -> tuple[str, str] | None:
@@ -194,7 +178,7 @@ def _failed(status: dict[str, Any]) -> tuple[str, str] | None:
     return str(reason), STATUS_PREFIX.sub("", str(message))
 
 
-Read = Callable[[int, int, Any], tuple[Who, HistoryEntry] | None]
+Read = Callable[[Record, Any], Sign | None]
 
 ENTRY_KINDS: Final[Mapping[type[Body], Read]] = {
     AffinityDecided: _aligned,
@@ -204,7 +188,7 @@ ENTRY_KINDS: Final[Mapping[type[Body], Read]] = {
     HintsGenerated: _aligned,
     lifecycle.PodAdmitted: _reads("admitted"),
     lifecycle.PodConfigChanged: _config,
-    lifecycle.PodEvicted: _evicted,
+    lifecycle.PodEvicted: lambda record, body: _sign(record, "evicted", word=_fate(body.evicted)),
     lifecycle.PodListed: _listed,
     PodPreempted: _preempted,
     lifecycle.PodRejected: _reads("rejected", "reason"),

@@ -219,7 +219,6 @@ OWED: Final[Mapping[str, tuple[LineClass, ...]]] = {
 }
 """Kind of decision -> classes of its own lines, which it is missed in besides."""
 
-
 _OTHERS: Final = {REFUSALS: ("SyncLoop",), RUNS: (IRRELEVANT,)}
 
 

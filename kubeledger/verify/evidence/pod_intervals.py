@@ -166,6 +166,11 @@ class PodHistory(msgspec.Struct, kw_only=True):
     listed_alive_ns: tuple[int, int] | None = None
     failures: list[HistoryEntry] = []
 
+    def at(self, ts_ns: int, process: int) -> PodActiveInterval | None:
+        """Its interval at a time, or the last before it, in a process."""
+        own = (each for each in reversed(self.intervals) if each.process == process)
+        return next((each for each in own if each.since_ns <= ts_ns), None)
+
     def failure(self, interval: PodActiveInterval, from_ns: int) -> tuple[int, str, str] | None:
         """Record, reason and message of the list that first shows that it failed.
 
@@ -299,28 +304,22 @@ def inherited(
         entries: all that is shown of it, in order.
     """
     lasts = {interval.process: interval for interval in intervals}
+    unlisted = [entry.ts_ns for entry in entries if entry.listing and not entry.listing.alive]
     last: PodActiveInterval | None = None
     for process in processes.all[min(lasts, default=len(processes.all)) :]:
         if process.number in lasts:
             last = lasts[process.number]
         elif last is not None and last.ending_ns is None and last.admitted is not False:
-            gone = next(
-                (
-                    entry.ts_ns + ROUND_NS
-                    for entry in entries
-                    if entry.listing is not None and not entry.listing.alive
-                    if entry.ts_ns >= process.started_ns
-                ),
-                None,
-            )
+            later = (ts_ns for ts_ns in unlisted if ts_ns >= process.started_ns)
+            gone_ns = next(later, None)
             last = replace(
                 last,
                 process=process.number,
                 since_ns=process.started_ns,
                 add_seq=None,
                 sure_ns=None,
-                ending_ns=None if gone is None else process.started_ns,
-                ended_ns=gone,
+                ending_ns=None if gone_ns is None else process.started_ns,
+                ended_ns=None if gone_ns is None else gone_ns + ROUND_NS,
                 decided_ns=None,
                 admitted=None,
                 start_time_unknown=True,

@@ -175,9 +175,8 @@ class PodObjects:
         if max(told, self._lists.updates(listed, since_ns, until_ns)) > 1:
             return None
         shown = [_read(each, interval, {}) for each in versions[later - 1 : later + 1]]
-        if any(
-            each is None or all(map(same_resources, _uses(each), _uses(want))) for each in shown
-        ):
+        uses = _uses(want)
+        if any(each is None or all(map(same_resources, _uses(each), uses)) for each in shown):
             return None
         return versions[later].seq
 

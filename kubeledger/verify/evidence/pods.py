@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
@@ -24,6 +24,22 @@ from kubeledger.model.record import Record
 
 LOST_EXIT_CODE: Final = 255
 """Of what the runtime had lost, and found ended later."""
+
+
+class OfPod(Protocol):
+    """A body about a pod."""
+
+    @property
+    def namespace(self) -> str | None: ...
+    @property
+    def pod(self) -> str | None: ...
+    @property
+    def pod_uid(self) -> str | None: ...
+
+
+def key_of_pod(body: OfPod) -> str:
+    """What keeps the pod that a body is about apart from others: its UID, else its name."""
+    return pod_key(body.pod_uid, body.namespace, body.pod) or ""
 
 
 class ListedInstance(msgspec.Struct):
@@ -63,7 +79,7 @@ class ListedInstances:
     def note(self, record: Record) -> None:
         body = record.body
         assert isinstance(body, PodListed)
-        key = pod_key(body.pod_uid, body.namespace, body.pod) or ""
+        key = key_of_pod(body)
         if body.gone or (body.status or {}).get("phase") in TERMINAL_PHASES:
             at = record.ts_ns, record.seq
             self._over[key] = min(self._over.get(key, at), at)
@@ -205,29 +221,28 @@ class PodRegister:
         """How often config lines tell between two times that a pod was changed."""
         return sum(since_ns <= ts <= until_ns for ts in self._updated_ns.get(listed.uid or "", ()))
 
-    def note(self, seq: int, ts_ns: int, body: PodListed) -> None:
+    def note(self, record: Record) -> None:
         """Take in one list entry; the same object again adds nothing."""
+        body = record.body
+        assert isinstance(body, PodListed)
         if body.gone or not body.spec:
             return
-        if body.listed_by == "manifest":
-            # Nothing is defaulted in it: it counts only where no list shows the pod.
-            self._manifests[f"{body.namespace}/{body.pod}"] = self._listed(seq, ts_ns, body)
-            return
-        key = pod_key(body.pod_uid, body.namespace, body.pod) or ""
-        listed = self._listed(seq, ts_ns, body)
-        versions = self._versions.setdefault(key, [])
-        if versions and versions[-1].raw == listed.raw:
-            return
-        if not versions:
-            self._names.setdefault(f"{body.namespace}/{body.pod}", []).append((ts_ns, key))
-        versions.append(listed)
-
-    def _listed(self, seq: int, ts_ns: int, body: PodListed) -> ListedPod:
-        """A version; equal objects are held once, for sources may take turns with two forms."""
+        # Equal objects are held once, for sources may take turns with two forms.
         raw = msgspec.json.encode(_object_of(body), order="deterministic")
         shared = self._objects.setdefault(raw, (raw, {}))
-        who = body.namespace, body.pod, body.pod_uid, body.created_ts_ns
-        return ListedPod(seq, ts_ns, *who, body.listed_by == "manifest", *shared)
+        who, is_manifest = (body.namespace, body.pod), body.listed_by == "manifest"
+        of = (*who, body.pod_uid, body.created_ts_ns)
+        listed = ListedPod(record.seq, record.ts_ns, *of, is_manifest, *shared)
+        key, name = key_of_pod(body), "/".join(who)
+        if is_manifest:
+            # Nothing is defaulted in it: it counts only where no list shows the pod.
+            self._manifests[name] = listed
+            return
+        versions = self._versions.setdefault(key, [])
+        if not versions:
+            self._names.setdefault(name, []).append((record.ts_ns, key))
+        if not versions or versions[-1].raw != listed.raw:
+            versions.append(listed)
 
     def forget(self, gone: Collection[str]) -> None:
         """Nobody asks for some pods any more; by their UIDs."""
@@ -261,6 +276,11 @@ class PodRegister:
             return versions[0]
         index = bisect_right(versions, ts_ns, key=lambda version: version.ts_ns)
         return versions[max(index - 1, 0)]
+
+    def of(self, record: Record) -> ListedPod | None:
+        """The pod that a record is about, as :meth:`at` gives it."""
+        names = (getattr(record.body, name, None) for name in ("pod_uid", "namespace", "pod"))
+        return self.at(record.ts_ns, *names)
 
     def all_versions(self) -> Iterator[tuple[ListedPod, ...]]:
         """The versions of every pod, oldest first; manifests are not among them."""

@@ -216,10 +216,11 @@ class Processes:
         if len(apart) < _ALIKE_MIN:
             return {}, None
         first, *others = self._accounts
+        settings = [other.body.settings for other in others]
         alike = {
             name: setting.decoded()
             for name, setting in first.body.settings.items()
-            if all(_value(other.body.settings.get(name)) == setting.value for other in others)
+            if all(name in own and own[name].value == setting.value for own in settings)
         }
         before = [a.seq for a in self._accounts if a.ts_ns <= process.started_ns]
         return alike, before[-1] if before else first.seq
@@ -241,7 +242,3 @@ def _taken_ns(record: Record) -> int | None:
         return None
     times = [time_in_name(piece.file) for piece in record.evidence]
     return max((ts_ns for ts_ns in times if ts_ns is not None), default=None)
-
-
-def _value(setting: Setting | None) -> str | None:
-    return None if setting is None else setting.value

@@ -130,13 +130,9 @@ class LoopIterations:
 
     def __init__(self, times: Times) -> None:
         self._times = times
-        self._noted: dict[str, set[int]] = {
-            name: set() for name in ("config", "relists", "preempted", "pleg")
-        }
-        self._pleg: list[int] = []
-        self._config: list[int] = []
-        self._relists: list[int] = []
-        self._preempted: list[int] = []
+        names = ("config", "relists", "preempted", "pleg")
+        self._noted: dict[str, set[int]] = {name: set() for name in names}
+        self._sorted: dict[str, list[int]] = {name: [] for name in names}
         self._waits: list[tuple[int, int]] = []
         self._waits_on_ns: int | None = None
         self._unbroken_from: Callable[[int], int] = lambda _: 0
@@ -173,19 +169,15 @@ class LoopIterations:
     def settle(self, unbroken_from: Callable[[int], int]) -> None:
         """Find the turns by all that was noted; see :meth:`Coverage.unbroken_from`."""
         self._unbroken_from = unbroken_from
-        self._config = sorted(self._noted["config"])
-        self._relists = sorted(self._noted["relists"])
-        self._pleg = sorted(self._noted["pleg"])
-        self._preempted = sorted(self._noted["preempted"])
-        self._waits, self._waits_on_ns = [], None
-        for ts_ns in self._preempted:
+        self._sorted = {name: sorted(times) for name, times in self._noted.items()}
+        self._waits, self._waits_on_ns, relists = [], None, self._sorted["relists"]
+        for ts_ns in self._sorted["preempted"]:
             if self._waits and ts_ns <= self._waits[-1][1]:
                 continue
-            before = bisect_left(self._relists, ts_ns)
-            after = bisect_right(self._relists, ts_ns)
-            since_ns = self._relists[before - 1] if before else ts_ns
-            until_ns = self._relists[after] if after < len(self._relists) else ts_ns
-            if after == len(self._relists) and self._waits_on_ns is None:
+            before, after = bisect_left(relists, ts_ns), bisect_right(relists, ts_ns)
+            since_ns = relists[before - 1] if before else ts_ns
+            until_ns = relists[after] if after < len(relists) else ts_ns
+            if after == len(relists) and self._waits_on_ns is None:
                 self._waits_on_ns = since_ns
             self._waits.append((since_ns, until_ns + _BURST_NS))
 
@@ -200,19 +192,20 @@ class LoopIterations:
         The next config line is another turn. Without one, half a minute is enough, unless
         victims are killed meanwhile.
         """
-        index = bisect_right(self._config, ts_ns)
-        next_ns = self._config[index] if index < len(self._config) else None
+        config, preempted = self._sorted["config"], self._sorted["preempted"]
+        index = bisect_right(config, ts_ns)
+        next_ns = config[index] if index < len(config) else None
         latest_ns = ts_ns + SETTLING_NS
         if next_ns is not None and next_ns <= latest_ns:
             return next_ns
-        first = bisect_left(self._preempted, ts_ns)
-        waits = first < len(self._preempted) and self._preempted[first] <= latest_ns
+        waits = any(ts_ns <= each <= latest_ns for each in preempted)
         return next_ns if waits else latest_ns
 
     def is_first(self, started_ns: int, ts_ns: int) -> bool:
         """Whether the first relist since a time told it."""
-        index = bisect_left(self._pleg, started_ns)
-        return index == len(self._pleg) or not self._times.apart(self._pleg[index], ts_ns)
+        pleg = self._sorted["pleg"]
+        index = bisect_left(pleg, started_ns)
+        return index == len(pleg) or not self._times.apart(pleg[index], ts_ns)
 
     def waits_on(self, ts_ns: int) -> bool:
         """Whether the loop waits at a time, and the log ends before it says what it missed."""
@@ -228,9 +221,9 @@ class LoopIterations:
 
     def _is_first(self, ts_ns: int) -> bool:
         """Whether the loop shows nothing before it since lines are missing: it may have waited."""
-        from_ns = self._unbroken_from(ts_ns)
-        index = bisect_left(self._relists, from_ns)
-        shown = index < len(self._relists) and self._relists[index] < ts_ns - _BURST_NS
+        from_ns, relists = self._unbroken_from(ts_ns), self._sorted["relists"]
+        index = bisect_left(relists, from_ns)
+        shown = index < len(relists) and relists[index] < ts_ns - _BURST_NS
         return from_ns > 0 and not shown
 
 
@@ -311,11 +304,8 @@ class PodsWithoutAdd:
                 del known[key]
         came = {ts_ns for uid in gone for ts_ns in self._adds.pop(uid, ())}
         if came:
-            self._adds = {
-                name: left
-                for name, times in self._adds.items()
-                if (left := [ts_ns for ts_ns in times if ts_ns not in came])
-            }
+            left = {of: [ts for ts in times if ts not in came] for of, times in self._adds.items()}
+            self._adds = {name: times for name, times in left.items() if times}
             self._adds[_GONE] = [max(came)]
 
     def logged(self, ts_ns: int) -> None:

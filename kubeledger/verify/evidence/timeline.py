@@ -148,18 +148,26 @@ class Timeline:
 
     def pod(
         self, ts_ns: int, uid: str | None, namespace: str | None = None, name: str | None = None
-    ) -> PodHistory | None:
+    ) -> PodHistory:
         """A pod; without ``uid`` the newest of its name that had come by then, else the first."""
         if uid is not None and uid in self.pods:
             return self.pods[uid]
-        keys = self._by_name.get(f"{namespace}/{name}")
-        if not keys:
-            return None
-        found = [self.pods[key] for key in keys]
+        found = [self.pods[key] for key in self._by_name.get(f"{namespace}/{name}", ())]
         if uid is not None:
-            return next((pod for pod in found if pod.uid is None), None)
+            found = [pod for pod in found if pod.uid is None][:1]
         come = [pod for pod in found if pod.intervals and pod.intervals[0].since_ns <= ts_ns]
-        return max(come, key=_first_ns) if come else min(found, key=_first_ns)
+        if come and uid is None:
+            return max(come, key=_first_ns)
+        return min(found, key=_first_ns, default=self.history(""))
+
+    def of(self, record: Record) -> PodHistory:
+        """The pod that a record is about."""
+        body: Any = record.body
+        return self.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+
+    def history(self, key: str) -> PodHistory:
+        """A pod by its key; of one of which nothing is known, an empty history."""
+        return self.pods.get(key) or PodHistory(key="", uid=None, namespace="", name="")
 
     def named(self, namespace: str, name: str) -> list[PodHistory]:
         """All pods that ever had a name."""
@@ -169,17 +177,15 @@ class Timeline:
         self, ts_ns: int, uid: str | None, namespace: str | None = None, name: str | None = None
     ) -> PodActiveInterval | None:
         """The pod's interval at a time, or the last before it, in the process that runs then."""
-        pod, process = self.pod(ts_ns, uid, namespace, name), self.process(ts_ns)
-        number = 0 if process is None else process.number
-        intervals = () if pod is None else pod.intervals
-        come = [each for each in intervals if each.process == number and each.since_ns <= ts_ns]
-        return come[-1] if come else None
+        return self.pod(ts_ns, uid, namespace, name).at(ts_ns, self._number(ts_ns))
+
+    def interval_of(self, record: Record) -> PodActiveInterval | None:
+        """The same of the pod that a record is about."""
+        return self.of(record).at(record.ts_ns, self._number(record.ts_ns))
 
     def goes_on(self, since: Record, until_ns: int) -> bool:
         """Whether the pod of a record was handed over, and has not begun to end by then."""
-        body: Any = since.body
-        interval = self.interval(since.ts_ns, body.pod_uid, body.namespace, body.pod)
-        process = self.process(until_ns)
+        interval, process = self.interval_of(since), self.process(until_ns)
         return (
             interval is not None
             and interval.add_seq is not None
@@ -252,11 +258,9 @@ class Timeline:
         ends = [ts_ns for ts_ns in (over_ns, interval.decided_ns, by_ns) if ts_ns is not None]
         end_ns = max(came_ns, min(ends, default=came_ns))
         killed = self._gathered.preempted_for
-        waits = [
-            killed[other.key]
-            for other in self._added_with(interval)
-            if other.key in killed and _comes_before(other, interval, self.pods) is not False
-        ]
+        others = [other for other in self._added_with(interval) if other.key in killed]
+        before = (o for o in others if _comes_before(o, interval, self.pods) is not False)
+        waits = [killed[other.key] for other in before]
         return max([came_ns, *(ts_ns for ts_ns in waits if ts_ns <= end_ns)]), end_ns
 
     def last_added(self, ts_ns: int) -> list[PodActiveInterval]:

@@ -24,8 +24,7 @@ def lived(context: VerifyContext, uid: str, ts_ns: int) -> bool:
 
 def came_back(context: VerifyContext, uid: str) -> bool:
     """Whether the pod came more than once, as static pods do, under one UID."""
-    pod = context.timeline.pods.get(uid)
-    processes = [] if pod is None else [interval.process for interval in pod.intervals]
+    processes = [interval.process for interval in context.timeline.history(uid).intervals]
     return len(set(processes)) < len(processes)
 
 
@@ -48,9 +47,8 @@ def let_go(
     ``keeps``: something later shows that it kept it; ``since_ns``: as for :func:`is_active`.
     """
     active, said = is_active(state, context.pods, pod, since_ns)
-    history, process = context.timeline.pods.get(pod), context.process
-    number = -1 if process is None else process.number
-    here = [] if history is None else [i for i in history.intervals if i.process == number]
+    number = -1 if context.process is None else context.process.number
+    here = (i for i in context.timeline.history(pod).intervals if i.process == number)
     if active and any(interval.start_time_unknown for interval in here):
         # This process may know the pod only by its containers, as an orphan's.
         return lacks(["whether the kubelet that found it running was handed the pod"])

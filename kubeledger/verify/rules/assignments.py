@@ -29,7 +29,7 @@ from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, recorded, s
 from kubeledger.verify.context import Prescan, See, VerifyContext
 from kubeledger.verify.debts import Missed
 from kubeledger.verify.evidence.pod_objects import Spec, specs_in
-from kubeledger.verify.evidence.pods import ListedPod
+from kubeledger.verify.evidence.pods import ListedPod, key_of_pod
 from kubeledger.verify.finding import Row, Witnesses
 from kubeledger.verify.rules.activity import (
     came_back,
@@ -55,8 +55,6 @@ _FILE_NS = 15 * NS_PER_S
 """A snapshot is named by the second it began in, and may take so long to be made."""
 _NOTICED_NS = 5 * NS_PER_S
 """So long after a pod's end, or its own start, a kubelet releases at the next admission."""
-
-
 _COLLECTED_NS: Final = 5 * NS_PER_S
 
 
@@ -223,7 +221,7 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
 
     def _foreign(self, record: Record, body: Any) -> Judgement | None:  # noqa: ANN401 - any body
         """The judgement of a record whose pod has another name, or no such container."""
-        listed = self.context.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        listed = self.context.pods.of(record)
         if (wrong := misnamed(record, listed)) is not None:
             return wrong
         if listed is None or listed.uid != body.pod_uid or body.container is None:
@@ -266,8 +264,7 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
     @property
     def facts(self) -> ResourceManagerFacts:
         """What this version does; only asked where a decision is judged."""
-        assert self.context.profile is not None
-        return self.context.profile.resourcemanagers
+        return self.context.known_profile.resourcemanagers
 
     # -- the table ------------------------------------------------------------------------------
 
@@ -326,8 +323,7 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
     # -- state files ----------------------------------------------------------------------------
 
     def _foresee_change(self, record: Record, body: Any) -> None:  # noqa: ANN401 - any body
-        holder = body.pod_uid or f"{body.namespace}/{body.pod}", body.container
-        self._changes.setdefault(holder, []).append(record)
+        self._changes.setdefault((key_of_pod(body), body.container), []).append(record)
 
     def foresee_file(self, record: Record, body: Any) -> None:  # noqa: ANN401 - any file
         if body.checksum_ok is not False:
@@ -373,9 +369,8 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         """Take over a file's table as it was at its time: what lines show then comes later."""
         later = {holder for holder, change in self.meanwhile(record)
                  if isinstance(change.body, self.grants)}  # fmt: skip
-        self.held = {
-            h: Assignment(value, record.seq) for h, value in reading.items() if h not in later
-        }
+        given = {holder: reading[holder] for holder in reading if holder not in later}
+        self.held = {holder: Assignment(value, record.seq) for holder, value in given.items()}
 
     def meanwhile(self, read: Record) -> Iterator[tuple[Holder, Record]]:
         """Changes that lines show between the time of a file and the last one it can be of."""
@@ -443,8 +438,8 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
 
     def _ended_ns(self, ts_ns: int, uid: str) -> int | None:
         """When a pod of the API server ended, also in a process before; None: not known to have."""
-        pod = self.context.timeline.pods.get(uid)
-        come = [] if pod is None else [each for each in pod.intervals if each.since_ns <= ts_ns]
+        intervals = self.context.timeline.history(uid).intervals
+        come = (each for each in intervals if each.since_ns <= ts_ns)
         last = max(come, key=lambda each: each.since_ns, default=None)
         return last.terminated_ns if last is not None and last.source == "api" else None
 
@@ -492,9 +487,7 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
 
     def versions(self, record: Record) -> Sequence[ListedPod]:
         """The record's pod in each version of its spec; none where it may have had another one."""
-        pods = self.context.pods
-        names = (getattr(record.body, name) for name in ("pod_uid", "namespace", "pod"))
-        listed = pods.at(record.ts_ns, *names)
+        pods, listed = self.context.pods, self.context.pods.of(record)
         if listed is None or pods.changed_unseen(record.ts_ns, listed):
             return ()
         return pods.versions(listed)

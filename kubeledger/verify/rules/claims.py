@@ -26,7 +26,6 @@ from kubeledger.kubelet.kube.pod import (
     ResourceRequirements,
 )
 from kubeledger.kubelet.preemption.explain import listing
-from kubeledger.kubelet.profile.devices import DraFacts
 from kubeledger.model.bodies.devicemanager import (
     ClaimDevice,
     ClaimPrepared,
@@ -145,15 +144,12 @@ class ClaimVerifier(RuleVerifier):
             return lacks(("the setting featureGates",))
         return same(False, "this kubelet prepares no claims: DynamicResourceAllocation is off")
 
-    @property
-    def _facts(self) -> DraFacts:
-        assert self.context.profile is not None
-        return self.context.profile.dra
-
     def _unnamed(self, record: Record, body: ClaimPrepared) -> Judgement | None:
         """That the pod does not name the claim, as far as that is known; None: it may."""
-        listed = self.context.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        used = self._facts.noted_when_prepared
+        listed, used = (
+            self.context.pods.of(record),
+            self.context.known_profile.dra.noted_when_prepared,
+        )
         names = None if listed is None else _names_of(listed, used=used)
         if listed is None or names is None:
             return lacks(("the pod's claims",))
@@ -173,7 +169,8 @@ class ClaimVerifier(RuleVerifier):
         holders = _names(state, known.pod_uids) if known is not None else ""
         rulings = []
         for asked in (False, True) if again else (known is None,):
-            manager = Manager(self._facts, {*body.drivers, *(known.drivers if known else ())})
+            drivers_known = {*body.drivers, *(known.drivers if known else ())}
+            manager = Manager(self.context.known_profile.dra, drivers_known)
             manager.cache.claims = dict(before)
             if not asked:
                 manager.cache.prepared = {*before}
@@ -197,7 +194,7 @@ class ClaimVerifier(RuleVerifier):
         before = _held(state)
         key = body.namespace, body.claim
         claim_uid = before[key].claim_uid
-        manager = Manager(self._facts, before[key].drivers)
+        manager = Manager(self.context.known_profile.dra, before[key].drivers)
         manager.cache.claims = dict(before)
         # Its drivers unprepare the claim without an error.
         silent = dict.fromkeys(before[key].drivers, Answer(results={claim_uid: Result()}))
@@ -219,8 +216,7 @@ class ClaimVerifier(RuleVerifier):
     def _reason(self, record: Record, body: ClaimReleased, since_ns: int) -> Judgement:
         """Its pod has ended; or another one that names the claim."""
         timeline, until_ns = self.context.timeline, record.ts_ns + _SHOWN_NS
-        interval = timeline.interval(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        if interval is None:
+        if (interval := timeline.interval_of(record)) is None:
             return lacks(("when the pod came",))
         if interval.ending_ns is not None and interval.ending_ns <= until_ns:
             gone = "its drivers unprepared it" if body.unprepared else "others still refer to it"
@@ -326,9 +322,8 @@ def _held(state: NodeState) -> dict[tuple[str, str], ClaimInfoState]:
             key = claim.namespace, claim.claim
             drivers = {n: DriverState(each) for n, each in _devices(claim.drivers).items()}
             made = ClaimInfoState(uid, claim.claim, claim.namespace, (), drivers)
-            known = found.get(key)
-            same_claim = known is not None and known.claim_uid == uid
-            found[key] = (known if known is not None and same_claim else made).with_pod(pod_uid)
+            known = found.get(key, made)
+            found[key] = (known if known.claim_uid == uid else made).with_pod(pod_uid)
     return found
 
 

@@ -8,7 +8,7 @@ about a second apart, so an instance that ends at once is shown by its end only.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -24,7 +24,12 @@ from kubeledger.kubelet.kube.statuses import (
 from kubeledger.kubelet.lifecycle.state import how_it_ended, key_of
 from kubeledger.kubelet.profile.lifecycle import KuberuntimeFacts
 from kubeledger.model.bodies.eviction import PodPreempted
-from kubeledger.model.bodies.lifecycle import ContainerDied, ContainerKilled, ContainerRestarted
+from kubeledger.model.bodies.lifecycle import (
+    ContainerDied,
+    ContainerKilled,
+    ContainerRestarted,
+    ContainerStarted,
+)
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.state import NodeState
@@ -33,7 +38,7 @@ from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.container_specs import PodSpec
 from kubeledger.verify.evidence.coverage import Loss
 from kubeledger.verify.evidence.pod_intervals import ContainerRun
-from kubeledger.verify.evidence.pods import LOST_EXIT_CODE, ListedInstance
+from kubeledger.verify.evidence.pods import LOST_EXIT_CODE, ListedInstance, OfPod
 from kubeledger.verify.evidence.times import FOUND_NS, Times
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.back_off import BackOff
@@ -43,15 +48,8 @@ _RELIST_NS: Final = NS_PER_S
 _KEPT: Final = 4
 
 
-class OfPod(Protocol):
-    """A body about a pod."""
-
-    @property
-    def namespace(self) -> str: ...
-    @property
-    def pod(self) -> str: ...
-    @property
-    def pod_uid(self) -> str | None: ...
+Told = ContainerStarted | ContainerDied
+"""What a relist tells of a container."""
 
 
 def differing(body: Body, cause: Body, names: Iterable[str]) -> Fields:
@@ -106,10 +104,9 @@ def ran_until(context: VerifyContext, run: ContainerRun, by_ns: int) -> tuple[in
     late_ns = max(times.late(by_ns), times.late(at_ns))  # at least, so that twice is not sure
     earliest_ns = timeline.iterations.earliest(at_ns)
     if told_by is not None:  # whose relists saw it
-        is_found = at_ns < told_by.started_ns + FOUND_NS
-        at_ns = earliest_ns = (
-            told_by.started_ns if is_found else max(earliest_ns, told_by.started_ns)
-        )
+        began_ns = told_by.started_ns
+        is_found = at_ns < began_ns + FOUND_NS
+        at_ns = earliest_ns = began_ns if is_found else max(earliest_ns, began_ns)
     is_later = at_ns and earliest_ns - late_ns > by_ns
     if shown is not None and not is_later and shown.ran[0] >= by_ns + _SHOWN_NS + late_ns:
         return shown.ran

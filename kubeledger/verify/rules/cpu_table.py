@@ -260,8 +260,7 @@ class CpuTable(AssignmentVerifier[CPUSet]):
 
     @property
     def _guaranteed(self) -> GuaranteedCPUs:
-        assert self.context.profile is not None
-        return GuaranteedCPUs(self.context.profile)
+        return GuaranteedCPUs(self.context.known_profile)
 
     def counts(self, specs: list[Spec]) -> list[int]:
         """How many CPUs the container gets alone by each version of its spec that says.

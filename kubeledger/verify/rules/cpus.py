@@ -167,10 +167,8 @@ class CpuVerifier(CpuTable):
         why = f"it requests {_cpus(count)} in a Guaranteed pod, so it gets {text_of(given)} alone, "
         why += f"{out_of}: {'no others were free' if only else choice}"
         expected = {"cpu_set": body.cpu_set, "requested": body.requested}
-        chosen = only or exact
-        return judge(
-            [Ruling(allowed=True, chosen=chosen, why=why, expected=expected, inputs=tuple(seqs))]
-        )
+        ruling = Ruling(allowed=True, why=why, expected=expected, inputs=tuple(seqs))
+        return judge([replace(ruling, chosen=only or exact)])
 
     def _affinities(
         self, record: Record, policy: StaticPolicy, holder: Holder

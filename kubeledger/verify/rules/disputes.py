@@ -39,11 +39,11 @@ from kubeledger.verify.evidence.line_classes import (
     may_be_cut,
     unescaped,
 )
-from kubeledger.verify.evidence.pod_intervals import PodActiveInterval, PodHistory
-from kubeledger.verify.evidence.pods import LOST_EXIT_CODE, ListedPod, PodRegister
+from kubeledger.verify.evidence.pod_intervals import PodHistory
+from kubeledger.verify.evidence.pods import LOST_EXIT_CODE, ListedPod, OfPod, PodRegister
 from kubeledger.verify.evidence.times import RELIST_NS
 from kubeledger.verify.finding import Row, Side, Violation
-from kubeledger.verify.rules.containers import OfPod, subject_of
+from kubeledger.verify.rules.containers import Told, subject_of
 
 
 def report_disputes(context: VerifyContext) -> None:
@@ -127,6 +127,7 @@ _WHY: Final = {
     "phase": "lists show a pod to go on after it had ended:",
     "deletionTimestamp": "lists show a pod that is no more to be deleted:",
 }
+_MACHINE: Final = ("machine", ("node", ""))
 _UNKNOWN: Final = "ContainerStatusUnknown"
 _CLOCKS_NS: Final = 2 * NS_PER_S
 """Clocks of the node and of the API server that agree may be apart by so much."""
@@ -157,7 +158,6 @@ class SourceDisputes(Verifier):
         self._awaited: Row[Parts] | None = None
         self._first: dict[tuple[str, Hashable], Row[Any]] = {}
         self._pods: dict[str, tuple[str, str | None, int]] = {}
-        self._machine: Row[Parts] | None = None
 
     def sees(self) -> Mapping[type[Body], See]:
         return {
@@ -165,7 +165,8 @@ class SourceDisputes(Verifier):
             ContainerKilled: self._container_killed,
             ContainerStarted: self._container_started,
             EvictionSignalObserved: self._signal_observed,
-            KubeletStarted: self._kubelet_started,
+            # Another process may find another machine.
+            KubeletStarted: lambda record, body, state: self._first.pop(_MACHINE, None),
             KubernetesEvent: self._reported,
             NodeObserved: self._node_observed,
             PodEvicted: self._pod_evicted,
@@ -204,29 +205,24 @@ class SourceDisputes(Verifier):
         value = (body.reason, _bare(body.message))
         change = _row("refusal", subject, value, record, f"{body.reason}: {body.message}")
         rows = [*_lines("refusal", subject, record, ENDS, _end_of)]
-        who, timeline = (body.pod_uid, body.namespace, body.pod), self.context.timeline
-        interval, pod = timeline.interval(record.ts_ns, *who), timeline.pod(record.ts_ns, *who)
-        if pod and interval and (listed := pod.failure(interval, record.ts_ns)) is not None:
+        timeline = self.context.timeline
+        interval, pod = timeline.interval_of(record), timeline.of(record)
+        if interval and (listed := pod.failure(interval, record.ts_ns)) is not None:
             seq, reason, words = listed
             reading = reason, _bare(words)
-            rows.append(
-                Row("refusal", change.subject, reading, seq, record.ts_ns, f"{reason}: {words}")
-            )
+            rows.append(change._replace(value=reading, seq=seq, text=f"{reason}: {words}"))
         self._compare(change, *rows)
-        if pod and interval and (pod.created_ns or 0) > record.ts_ns + _CLOCKS_NS:
-            self._compare_creation(record, pod, interval)
+        if interval and (pod.created_ns or 0) > record.ts_ns + _CLOCKS_NS:
+            self._compare_creation(record, pod, interval.process)
 
-    def _compare_creation(
-        self, record: Record, pod: PodHistory, interval: PodActiveInterval
-    ) -> None:
+    def _compare_creation(self, record: Record, pod: PodHistory, process: int) -> None:
         """The pod that came last, and was made just before, shows whether both clocks agree."""
         came = [(own.added_ns, own.added_ns - (each.created_ns or 0))
                 for each in self.context.timeline.pods.values() if each is not pod
-                for own in each.intervals if own.process == interval.process
+                for own in each.intervals if own.process == process
                 and own.added_ns and own.added_ns <= record.ts_ns]  # fmt: skip
-        _, late_ns = max(
-            (each for each in came if each[1] <= RELIST_NS), default=(0, -2 * _CLOCKS_NS)
-        )
+        told = (each for each in came if each[1] <= RELIST_NS)
+        _, late_ns = max(told, default=(0, -2 * _CLOCKS_NS))
         listed = self.context.pods.at(record.ts_ns, pod.uid)
         is_named = any(_DENIED in (piece.text or "") for piece in record.evidence)
         if late_ns >= -_CLOCKS_NS and is_named and listed is not None:
@@ -297,9 +293,7 @@ class SourceDisputes(Verifier):
         self._belongs(record, body.container_id, body)
         self._compare_time(record, body, "began")
 
-    def _compare_time(
-        self, record: Record, body: ContainerStarted | ContainerDied, what: str
-    ) -> None:
+    def _compare_time(self, record: Record, body: Told, what: str) -> None:
         """A line may be late, but nothing is told before it is."""
         early = self.context.times.early(body.container_id, record.ts_ns)
         texts = [piece.text for piece in record.evidence if piece.text]
@@ -352,7 +346,7 @@ class SourceDisputes(Verifier):
             return
         who = body.namespace, body.pod
         alike, pods = self.context.timeline.named(*who), self.context.pods
-        specs = [specs_of(pods, record.ts_ns, pod.uid, *who) for pod in alike]
+        specs = [specs_of(pods, pods.at(record.ts_ns, pod.uid, *who)) for pod in alike]
         known = [each[0] for each in specs if not isinstance(each, str)]
         own = {container.name for spec in known for container in spec.containers}
         if known and len(known) == len(specs) and body.container not in own:
@@ -360,15 +354,11 @@ class SourceDisputes(Verifier):
             why = f"an event tells of container {body.container}, which the pod does not have"
             self.context.contradict(record.ts_ns, f"pod/{name_key(*who)}", why, *sides)
 
-    def _kubelet_started(self, record: Record, body: KubeletStarted, _: NodeState) -> None:
-        """Another process may find another machine."""
-        self._machine = None
-
     def _node_observed(self, record: Record, body: NodeObserved, _: NodeState) -> None:
         if body.memory_capacity_bytes is not None:
             size = str(body.memory_capacity_bytes)
             account = f"the machine has {size} bytes"
-            self._machine = _row("machine", "node", (size,), record, account)
+            self._first[_MACHINE] = _row("machine", "node", (size,), record, account)
 
     def _settings_observed(self, record: Record, body: SettingsObserved, _: NodeState) -> None:
         """Sources of one process's settings that disagree."""
@@ -380,11 +370,10 @@ class SourceDisputes(Verifier):
             self.context.contradict(record.ts_ns, "node", f"sources disagree on {name}", *sides)
 
     def _signal_observed(self, record: Record, body: EvictionSignalObserved, _: NodeState) -> None:
-        if self._machine is not None and body.signal == "memory.available":
+        if body.signal == "memory.available" and (machine := self._first.pop(_MACHINE, None)):
             account = f"{body.signal} has a capacity of {body.capacity} bytes"
             value = (str(body.capacity),)
-            self._compare(self._machine, _row("machine", "node", value, record, account))
-            self._machine = None
+            self._compare(machine, _row("machine", "node", value, record, account))
 
 
 def _listed(record: Record, body: PodListed, status: dict[str, Any]) -> Iterator[Row[Any]]:

@@ -27,7 +27,7 @@ class Kill:
 
     Attributes:
         name, reason: the container, and why it is killed; empty where that is not known.
-        pod, run: what is shown of its pod and of the instance; None where nothing is.
+        pod, run: what is shown of its pod and of the instance; ``run`` None where nothing is.
         is_leaving: the pod was being deleted, or no source had it.
         added: a config source gave the pod to this process.
         victim, evicted, deleted, updated: seq of the first record of that since the pod came;
@@ -46,15 +46,13 @@ class Kill:
         self.context, self.record, self.body = context, record, body
         self.name, self.reason = body.container or "", body.reason or ""
         self.key = key_for(state, body)
-        who = body.pod_uid, body.namespace, body.pod
-        self.pod = pod = context.timeline.pod(record.ts_ns, *who)
-        self.run = None if pod is None else pod.run(body.container_id)
+        self.pod = pod = context.timeline.of(record)
+        self.run = pod.run(body.container_id)
         known = state.lifecycle.pods.get(self.key)
         self.is_leaving = known is not None and (known.deleting or known.removed)
         process = context.timeline.process(record.ts_ns)
         began_ns = 0 if process is None else process.started_ns
-        calls = [] if pod is None else pod.calls
-        earlier = [entry for entry in calls if entry.is_before(record)]
+        earlier = [entry for entry in pod.calls if entry.is_before(record)]
         came = next((n for n in reversed(range(len(earlier))) if earlier[n].what == "add"), None)
         if came and earlier[came - 1].what == "remove" and earlier[came - 1].word in _STATIC:
             # A manifest that changed goes and comes at once, and what ran of it is killed then.
@@ -66,14 +64,15 @@ class Kill:
         self.deleted = _first(stay, "delete", "remove")
         self.updated = _first(stay, "update")
         self.updated_ns = max((each.ts_ns for each in stay if each.what == "update"), default=0)
-        evicted = [entry for entry in calls if entry.what == "evicted"]
+        evicted = [entry for entry in pod.calls if entry.what == "evicted"]
         before = [entry for entry in evicted if entry.is_before(record)]
         self.evictions = [entry.seq for entry in before or evicted]
-        self.preempting = next((entry.seq for entry in calls if entry.word == "Preempting"), None)
+        preempting = (entry.seq for entry in pod.calls if entry.word == "Preempting")
+        self.preempting = next(preempting, None)
         endings = [s for s in earlier if s.what == "terminating" and s.ts_ns >= began_ns]
         self.ending = endings[-1] if endings else None
         self.found = False
-        if self.added and pod is not None:
+        if self.added:
             was_there = stay[0].ts_ns - began_ns < TAKING_OVER_NS or any(
                 run.started_ns is not None and run.started_ns < stay[0].ts_ns for run in pod.runs
             )
@@ -87,7 +86,7 @@ class Kill:
 
     def _manifest_by(self, earlier: list[HistoryEntry]) -> Literal["", "removed", "changed"]:
         removed = [entry for entry in earlier if entry.what == "remove" and entry.word in _STATIC]
-        if self.pod is None or not removed:
+        if not removed:
             return ""
         alike = self.context.timeline.named(self.pod.namespace, self.pod.name)
         adds = (entry for each in alike for entry in each.calls if entry.what == "add")
@@ -106,10 +105,13 @@ class Kill:
 
         None where lists show another one, or none before the kill.
         """
-        pod, run, body, process = self.pod, self.run, self.body, self.context.process
-        pods, ts_ns = self.context.pods, self.record.ts_ns
-        listed = pods.at(ts_ns, body.pod_uid, body.namespace, body.pod)
-        if pod is None or run is None or listed is None or pod.listed_alive_ns is None:
+        pod, run, process = self.pod, self.run, self.context.process
+        pods, ts_ns, listed = (
+            self.context.pods,
+            self.record.ts_ns,
+            self.context.pods.of(self.record),
+        )
+        if run is None or listed is None or pod.listed_alive_ns is None:
             return None
         (first_ns, last_ns), began_ns = pod.listed_alive_ns, run.started_ns or 0
         inherited = process is None or began_ns < process.started_ns
@@ -122,7 +124,7 @@ class Kill:
 
     def others_ended(self, spec: PodSpec) -> bool:
         """Whether it is a sidecar, and every container proper was seen to have ended."""
-        if self.pod is None or self.name not in spec.sidecars:
+        if self.name not in spec.sidecars:
             return False
         runs_of = (self.pod.runs_of(container.name) for container in spec.spec.containers)
         known = (
@@ -171,7 +173,7 @@ def judge_stop(kill: Kill, spec: PodSpec) -> Judgement:
         why = "the eviction manager chose the pod"
     elif reason == "post_start_hook":
         entry = spec.container(name)
-        if entry is None or not entry.has_post_start:
+        if entry is None or entry.hook("post_start") is None:
             return same(False, f"container {name} has no post-start hook")
         seq, why = spec.seq, f"the post-start hook of container {name} failed"
     elif reason in _UPDATES:
@@ -205,7 +207,7 @@ def judge_stop(kill: Kill, spec: PodSpec) -> Judgement:
         return lacks([f"the records that show that {why}"])
     if reason == "pod_deleted" and kill.found:
         return lacks(["whether the pod was being deleted when this process found it"])
-    if reason == "pod_deleted" and kill.pod is not None and kill.other() is None:
+    if reason == "pod_deleted" and kill.other() is None:
         until_ns = record.ts_ns + (kill.body.grace_period_s or 0) * NS_PER_S + _REMOVED_NS
         later = (call for call in kill.pod.calls if record.ts_ns < call.ts_ns <= until_ns)
         if any(call.what == "remove" for call in later):

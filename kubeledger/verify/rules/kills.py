@@ -90,8 +90,7 @@ def judge_grace(kill: Kill, spec: PodSpec, evicted_softly: bool | None) -> Judge
 
     Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_container.go killContainer
     """
-    assert kill.context.profile is not None
-    facts, body, reason = kill.context.profile.lifecycle, kill.body, kill.reason
+    facts, body, reason = kill.context.known_profile.lifecycle, kill.body, kill.reason
     takes_time = _takes_time(facts, spec, kill)
     given_s = None if kill.ending is None else kill.ending.number
     if reason == "evicted" and (evicted_softly is not None or given_s is None):
@@ -156,16 +155,15 @@ def _by_spec(kill: Kill, facts: LifecycleFacts, spec: PodSpec) -> tuple[int, str
 def _takes_time(facts: LifecycleFacts, spec: PodSpec, kill: Kill) -> bool:
     """Whether something runs, or is waited for, before the container is told to end."""
     entry = spec.container(kill.name)
-    if entry is not None and entry.has_pre_stop:
+    if entry is not None and entry.hook("pre_stop") is not None:
         return True
     return kill.reason in _OF_POD and facts.sidecars_end_in_order and bool(spec.sidecars)
 
 
 def _evicted(kill: Kill, spec: PodSpec, takes_time: bool, is_soft: bool | None) -> Judgement:
     """A hard eviction gives no time of its own, a soft one up to a maximum."""
-    profile = kill.context.profile
+    profile = kill.context.known_profile
     maximum_s = kill.context.settings.get("evictionMaxPodGracePeriod")
-    assert profile is not None
 
     def given(maximum_s: int, why: str, *, hard: bool, assumes: tuple[str, ...] = ()) -> Ruling:
         asked_s = eviction_override_s(
@@ -225,9 +223,8 @@ class KillVerifier(RuleVerifier):
     def _transitioned(self, record: Record, body: ProbeTransitioned, state: NodeState) -> None:
         """A probe's cached result changed; readiness kills nothing."""
         self._names.see(record, body)
-        who = body.pod_uid, body.namespace, body.pod
-        pod = self.context.timeline.pod(record.ts_ns, *who)
-        if pod is None or body.probe_type == "readiness":
+        pod = self.context.timeline.of(record)
+        if not pod.key or body.probe_type == "readiness":
             return
         name = pod.key, body.container, body.probe_type
         if body.to_result != "failure":
@@ -240,8 +237,8 @@ class KillVerifier(RuleVerifier):
         """The change that says that the probe of the container that runs failed."""
         record, pod = kill.record, kill.pod
         process = self.context.timeline.process(record.ts_ns)
-        failure = None if pod is None else self._failures.get((pod.key, kill.name, probe_type))
-        if pod is None or failure is None or (process and failure.ts_ns < process.started_ns):
+        failure = self._failures.get((pod.key, kill.name, probe_type))
+        if failure is None or (process and failure.ts_ns < process.started_ns):
             return None
         assert isinstance(failure.body, ProbeTransitioned)
         runs, own = pod.runs_of(kill.name), failure.body.container_id
@@ -278,7 +275,7 @@ class KillVerifier(RuleVerifier):
     def _killed(self, record: Record, body: ContainerKilled, state: NodeState) -> None:
         kill = Kill(self.context, record, body, state)
         wrong = self._misnamed(kill) or self._misplaced(kill)
-        specs = specs_of(self.context.pods, record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        specs = specs_of(self.context.pods, record)
         missing = self._missing(body, specs)
         if wrong is not None:
             self._finish(record, body, wrong)
@@ -310,11 +307,10 @@ class KillVerifier(RuleVerifier):
     def _misnamed(self, kill: Kill) -> Judgement | None:
         """The judgement of a kill of another container than what led to it, or than ran."""
         record, body = kill.record, kill.body
-        runs = [] if kill.pod is None else kill.pod.runs_of(body.container)
+        runs = kill.pod.runs_of(body.container)
         own = (run for run in runs if run.container_id == body.container_id)
         observed = any(run.is_started(record) or run.is_dead(record) for run in own)
-        listed_ones = {} if kill.pod is None else self.context.instances.of_pod(kill.pod.key)
-        shown = listed_ones.get(body.container_id or "")
+        shown = self.context.instances.of_pod(kill.pod.key).get(body.container_id or "")
         if (shown is not None and shown.name == body.container) or (
             observed and body.container_id is not None and body.pod_uid is not None
         ):
@@ -343,8 +339,8 @@ class KillVerifier(RuleVerifier):
                 return same(False, why, inputs=[shown.seq])
             ran = lived_until(self.context, shown), shown.lived[1]
         over_ns = record.ts_ns + (body.grace_period_s or 0) * NS_PER_S + _TAKES_NS
-        if ran[0] <= over_ns and kill.pod is not None:
-            ran = ran_until(self.context, kill.run, over_ns) if kill.run else (0, 0)
+        if ran[0] <= over_ns and kill.run is not None:
+            ran = ran_until(self.context, kill.run, over_ns)
         if body.grace_period_s is None or ran[0] <= over_ns:
             return None
         if self.context.times.kills(body.container_id, record.ts_ns, ran[0]):
@@ -354,8 +350,7 @@ class KillVerifier(RuleVerifier):
 
     def _judge(self, kill: Kill, spec: PodSpec) -> Judgement:
         """In the world in which the spec is this one."""
-        name, reason, profile = kill.name, kill.reason, self.context.profile
-        assert profile is not None
+        name, reason, profile = kill.name, kill.reason, self.context.known_profile
         if spec.container(name) is None:
             return same(False, f"the pod's spec has no container {name}", certain=True)
         failed = {why: self._failure(kill, of) for why, of in PROBE_OF_KILL.items()}
@@ -399,7 +394,7 @@ class KillVerifier(RuleVerifier):
         record, body, run = kill.record, kill.body, kill.run
         if run is None or run.died_ns is None or not run.is_dead(record):
             return []
-        stay = self.context.timeline.interval(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        stay = self.context.timeline.interval_of(record)
         over_ns = record.ts_ns if stay is None else stay.terminated_ns or record.ts_ns
         began_ns = record.ts_ns if stay is None else stay.end_decided_ns or record.ts_ns
         of_pod = began_ns <= run.died_ns and record.ts_ns - over_ns < _ENDED_BEFORE_NS

@@ -52,20 +52,18 @@ class MemoryVerifier(MemoryTableVerifier):
         body, held = record.body, self.held.get(holder)
         self.find_machine(record.ts_ns)
         if isinstance(body, MemoryReleased):
-            return self._judge_release(record, body, holder, state)
+            return self._judge_release(record, holder, state)
         if isinstance(body, MemoryAllocationFailed):
-            return self._judge_shortage(record, body, holder, state)
+            return self._judge_shortage(record, body, holder)
         assert isinstance(body, MemoryAllocated)
         if held is None or not self.complete or body.told_by != "log":
-            return self._judge_grant(record, body, holder, state)
+            return self._judge_grant(record, body, holder)
         why = "it had memory already, and its entry is left as it is"
         if came_back(self.context, holder[0]) and not self.surely_has(holder, record.ts_ns):
             return open_to("the release of what it had", denied=why, inputs=[held.seq])
         return same(False, why, inputs=[held.seq])
 
-    def _judge_grant(
-        self, record: Record, body: MemoryAllocated, holder: Holder, state: NodeState
-    ) -> Judgement:
+    def _judge_grant(self, record: Record, body: MemoryAllocated, holder: Holder) -> Judgement:
         specs = [spec for spec in self.specs(record) if self.gets(spec) is not None]
         seqs = [*(spec.seq for spec in specs[:1]), *self.seqs]
         wrong = ""
@@ -155,9 +153,7 @@ class MemoryVerifier(MemoryTableVerifier):
                 return f"{has}, and with this {given} would be given"
         return ""
 
-    def _judge_release(
-        self, record: Record, body: MemoryReleased, holder: Holder, state: NodeState
-    ) -> Judgement:
+    def _judge_release(self, record: Record, holder: Holder, state: NodeState) -> Judgement:
         held, specs = self.held.get(holder), self.specs(record)
         keeps = self.facts.sidecars_keep_resources
         if held is not None and any(s.is_init and not (s.is_sidecar and keeps) for s in specs):
@@ -168,7 +164,7 @@ class MemoryVerifier(MemoryTableVerifier):
         return self.given_back(record, holder, state, asks=not specs or any(map(self.gets, specs)))
 
     def _judge_shortage(
-        self, record: Record, body: MemoryAllocationFailed, holder: Holder, state: NodeState
+        self, record: Record, body: MemoryAllocationFailed, holder: Holder
     ) -> Judgement:
         """No group of nodes has as much as is requested, or none that goes with the affinity."""
         if again := self.again(holder, self.specs(record)):

@@ -64,9 +64,7 @@ def reserves_of(setting: object) -> Reserves | None:
     return found if isinstance(setting, list) else None
 
 
-def with_reserves(
-    machine: Mapping[str, NUMANodeMemory], reserves: Reserves
-) -> dict[str, NUMANodeMemory]:
+def with_reserves(machine: Nodes, reserves: Reserves) -> dict[str, NUMANodeMemory]:
     """The NUMA nodes if the kubelet kept as much of each as this; what containers have stays."""
     found = dict(machine)
     for node, state in machine.items():
@@ -182,8 +180,7 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
 
     def _follow(self, state: State) -> Manager:
         """The manager holds this from now on."""
-        assert self.context.profile is not None
-        self._manager = Manager(self.context.profile)
+        self._manager = Manager(self.context.known_profile)
         self._manager.state = state
         return self._manager
 
@@ -292,9 +289,8 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
     def is_sure(self, holder: Holder, ts_ns: int) -> bool:
         """Whether nothing that is lost can have changed what the manager holds."""
         lost = self.context.coverage.missing(min(self._followed_ns, ts_ns), ts_ns)
-        return lost is None and all(
-            self.surely_has(other, ts_ns) for other in self.held if other != holder
-        )
+        others = (other for other in self.held if other != holder)
+        return lost is None and all(self.surely_has(other, ts_ns) for other in others)
 
     def gets(self, spec: Spec) -> bool | None:
         """Whether the pod's containers get memory; None where its spec does not say."""
@@ -308,8 +304,7 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
     @property
     def asked(self) -> RequestedMemory:
         """What pods request, by the rules of this kubelet."""
-        assert self.context.profile is not None
-        return RequestedMemory(self.context.profile)
+        return RequestedMemory(self.context.known_profile)
 
 
 def sizes(value: Blocks) -> str:

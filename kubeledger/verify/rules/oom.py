@@ -98,8 +98,7 @@ class OomVerifier(RuleVerifier):
         self, record: Record, body: ProcessKilled, shortage: OutOfMemory | None, state: NodeState
     ) -> Iterator[Judgement]:
         """What other records show of the container, and what its spec asks for."""
-        pod = self.context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        run = None if pod is None else pod.run(body.container_id)
+        run = self.context.timeline.of(record).run(body.container_id)
         if run is not None and run.name and body.container and run.name != body.container:
             why = f"container {run.container_id} is {run.name}, not {body.container}"
             yield same(False, why, inputs=(run.started_seq or run.died_seq,))
@@ -126,7 +125,7 @@ class OomVerifier(RuleVerifier):
             return
         asked = {
             memory_limit(decision, body): listed.seq
-            for listed, decision in decisions(self.context, record.ts_ns, body, capacity=1)
+            for listed, decision in decisions(self.context, record, capacity=1)
         }
         page = shortage.page_bytes
         limits = [limit for limit in asked if limit is not None]
@@ -224,7 +223,7 @@ class OomVerifier(RuleVerifier):
         """What the kubelet asked for, where the process has an adjustment."""
         if body.oom_score_adj is None or body.container is None or not capacity:
             return ""
-        _, decision = next(decisions(self.context, record.ts_ns, body, capacity), (None, None))
+        _, decision = next(decisions(self.context, record, capacity), (None, None))
         own = None if decision is None else decision.containers.get(body.container)
         if decision is None or own is None:
             return ""

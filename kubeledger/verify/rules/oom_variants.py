@@ -40,10 +40,10 @@ _CPU_PERIOD_US = 100_000
 
 
 def decisions(
-    context: VerifyContext, ts_ns: int, body: ProcessKilled, capacity: int
+    context: VerifyContext, record: Record, capacity: int
 ) -> Iterator[tuple[ListedPod, PodDecision]]:
     """What is asked for by each version of the pod's spec, the last first."""
-    listed = context.pods.at(ts_ns, body.pod_uid, body.namespace, body.pod)
+    listed = context.pods.of(record)
     for version in reversed(() if listed is None else context.pods.versions(listed)):
         decision = _decide(version, context.profile, capacity)
         if decision is not None:
@@ -95,7 +95,6 @@ _RESERVES = {
 }
 _CGROUPS = "the version of the node's cgroups"
 
-
 World = tuple[ProcessKilled, OutOfMemory, tuple[str, ...]]
 """A kill and its report with the adjustments that processes would have had; what that assumes."""
 
@@ -122,7 +121,7 @@ class OomVariant:
         """Rulings where the limit that was reached would have been another; else none."""
         if _is_of_all(body):
             return self._limit_of_all(body, capacity)
-        listed = self._context.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        listed = self._context.pods.of(record)
         both = None if listed is None else both_ways(self._context, listed, record.ts_ns, 1)
         if both is None or body.reason is None:
             return []
@@ -189,12 +188,9 @@ class OomVariant:
     ) -> dict[int | None, set[int]]:
         """Adjustment as recorded -> those under the variant; None -> that of the victim's own."""
         moves: dict[int | None, set[int]] = {}
-        ran = self._context.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        pods = self._context.pods.newest() if _is_of_all(body) else (ran,) if ran else ()
-        for last in pods:
-            listed = (
-                self._context.pods.at(record.ts_ns, last.uid, last.namespace, last.name) or last
-            )
+        pods, ran = self._context.pods, self._context.pods.of(record)
+        for last in pods.newest() if _is_of_all(body) else (ran,) if ran else ():
+            listed = pods.at(record.ts_ns, last.uid, last.namespace, last.name) or last
             both = both_ways(self._context, listed, record.ts_ns, capacity)
             if both is None:
                 continue

@@ -36,8 +36,6 @@ TOLD_WITHIN_NS: Final = 20 * NS_PER_S
 """The sync loop may be busy before it shows a change."""
 _COUNTED_WITHIN_NS: Final = 60 * NS_PER_S
 _NAMES: Final = ("namespace", "pod", "pod_uid", "container", "container_id", "probe_type")
-
-
 _NONE: Final = "; no record says that it did"
 _BEFORE: Final = "a line that says what was cached before"
 

@@ -78,8 +78,7 @@ class ProbeWitnesses:
             # That one line of a node that is slow is lost shows nowhere: no beat of it is regular.
             if worker in self._without and not self._context.times.late(record.ts_ns):
                 self._without[worker].append(record)
-        for dispute in self._ready.passed(now_ns):
-            is_reported, reading = dispute
+        for is_reported, reading in self._ready.passed(now_ns):
             if self._context.coverage.missing(is_reported.ts_ns, reading.ts_ns) is not None:
                 continue
             self._context.contradict(
@@ -201,12 +200,9 @@ class ProbeWitnesses:
         word, told, rest = body.message.partition(" probe ")
         if (told and not rest.startswith(("failed", "errored"))) or body.count != 1:
             return
-        about = [
-            worker
-            for worker in self._workers.of_pod(key)
-            if worker.probe_type == word.lower() or not told or "\n" in word
-            if body.container in (None, worker.container)
-        ]
+        probe_type = word.lower() if told and "\n" not in word else None
+        own = (each for each in self._workers.of_pod(key) if probe_type in (None, each.probe_type))
+        about = [worker for worker in own if body.container in (None, worker.container)]
         if not self._match(record, about):
             self._reports.append((record, about))
 

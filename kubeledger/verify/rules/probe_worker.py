@@ -177,9 +177,8 @@ class Worker:
         if not possible:
             self.forget(f"ticks before the one at {format_ts(record.ts_ns)}, which cannot follow")
             self._step(self.belief, result)
-        self.pending = any(
-            world.state.was is not None for belief in self.beliefs() for world in belief.worlds
-        )
+        worlds = (world for belief in self.beliefs() for world in belief.worlds)
+        self.pending = any(world.state.was is not None for world in worlds)
         return possible
 
     def _step(self, belief: Belief[State], result: Result) -> bool:
@@ -284,5 +283,5 @@ class Worker:
             return 0
         if self.newest is None or not self.newest_ns:
             return 2 * self.machine.cap + 2
-        return max((5 * (ts_ns - self.newest_ns) + 3 * self.spec.period_ns)
-                   // (5 * self.spec.period_ns), 0)  # fmt: skip
+        gap_ns, period_ns = ts_ns - self.newest_ns, self.spec.period_ns
+        return max((5 * gap_ns + 3 * period_ns) // (5 * period_ns), 0)

@@ -7,7 +7,6 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.kubelet.kube.resources import pod_key
 from kubeledger.kubelet.kube.statuses import instances_in
 from kubeledger.kubelet.prober.machine import ABSENT, Span
 from kubeledger.kubelet.prober.objects import INITIAL, SUCCESS
@@ -26,6 +25,7 @@ from kubeledger.model.units import NS_PER_S, format_ts, whole_number
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.container_specs import specs_of
+from kubeledger.verify.evidence.pods import key_of_pod
 from kubeledger.verify.evidence.times import FOUND_NS, When
 from kubeledger.verify.rules.containers import key_for
 from kubeledger.verify.rules.probe_worker import Worker
@@ -96,7 +96,7 @@ class Workers:
     def foresee_change(self, record: Record, body: ProbeTransitioned) -> None:
         """A change of which the importer knew the threshold, or that the sync loop told."""
         if body.threshold is not None:
-            self.thresholds_known.add(pod_key(body.pod_uid, body.namespace, body.pod) or "")
+            self.thresholds_known.add(key_of_pod(body))
         if not body.inferred:
             self._told.append(record.ts_ns)
 
@@ -181,8 +181,7 @@ class Workers:
         if instance is None or instance.ended_ns is not None:
             return instance is not None
         context, container_id = self._context, instance.container_id
-        pod = context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        runs = [] if pod is None else pod.runs_of(body.container)
+        runs = context.timeline.of(record).runs_of(body.container)
         listed = context.instances.instance(container_id)
         alive_ns = 0 if listed is None else max(listed.ran[0], listed.ended_ns or 0)
         shown = [run.died_ns for run in runs if run.container_id == container_id]
@@ -241,7 +240,8 @@ class Workers:
 
     def _begin(self, worker: Worker, body: About, ts_ns: int) -> None:
         context, probe_type = self._context, worker.probe_type
-        specs = specs_of(context.pods, ts_ns, body.pod_uid, body.namespace, body.pod)
+        who = body.pod_uid, body.namespace, body.pod
+        specs = specs_of(context.pods, context.pods.at(ts_ns, *who))
         if isinstance(specs, str) or context.profile is None:
             worker.missing = specs if isinstance(specs, str) else worker.missing
             return
@@ -264,8 +264,8 @@ class Workers:
 
         So it is of a pod that came with this process: others were restarted before.
         """
-        pod, count = self._context.timeline.pods.get(worker.key), self._context.instances.count
-        if pod is None or (pod.created_ns or 0) < self._kubelet_ns:
+        pod, count = self._context.timeline.history(worker.key), self._context.instances.count
+        if (pod.created_ns or 0) < self._kubelet_ns:
             return False
         runs = pod.runs_of(worker.container)
         return any((count(run.container_id) or 0) > n for n, run in enumerate(runs))
@@ -359,7 +359,7 @@ class Workers:
         began_ns = instance.started_ns if instance is not None and is_it else None
         worker.seen = began_ns is not None
         first, absent = INITIAL[worker.probe_type], ABSENT[worker.probe_type]
-        older = self._is_older(worker.key, instance, container_id)
+        older = self._is_older(worker, container_id)
         is_new = (began_ns or 0) > self._kubelet_ns
         is_known = worker.newest is not None or worker.key in self._added or is_new
         if not is_known or worker.machine is None:
@@ -372,26 +372,24 @@ class Workers:
             firsts.append((absent, "when the container began, to the second"))
         worker.follow(container_id, firsts)
 
-    def _is_older(
-        self, key: str, instance: Instance | None, container_id: str | None
-    ) -> bool | None:
+    def _is_older(self, worker: Worker, container_id: str | None) -> bool | None:
         """Whether a container counts as older than the kubelet; None where that is open.
 
         Source: v1.36.2 pkg/kubelet/prober/prober_manager.go kubeletRestartGracePeriod
         Differs: the kubelet knows the instants of both starts.
         """
         listed = self._context.times.listed_start(container_id)
+        instance = self.instance(worker)
+        own_id = None if instance is None else instance.container_id
         if listed is not None:
             earliest_ns, latest_ns = listed
-        elif (
-            instance is None or instance.container_id != container_id or instance.started_ns is None
-        ):
+        elif instance is None or own_id != container_id or instance.started_ns is None:
             return False
         else:
             earliest_ns, latest_ns = self._context.times.told(instance.started_ns)
             if latest_ns <= (self._first_reported_ns or 0) + _AT_ONCE_NS:
                 # This process lists it first: it may have run before, unless its pod is younger.
-                pod = self._context.pods.at(instance.started_ns, key)
+                pod = self._context.pods.at(instance.started_ns, worker.key)
                 earliest_ns = (pod.created_ns if pod is not None else None) or 0
         border_ns = self._kubelet_ns - RESTART_GRACE_NS
         if latest_ns < border_ns:

@@ -203,9 +203,8 @@ class ProbeVerifier(ChangeJudge):
                 worker.repeat(record, result, body.last_ts_ns, body.count - number)
                 return
             tick = tick or body.tick()
-            self._tick(
-                worker, replace(record, ts_ns=ts_ns, kind=tick.kind, v=tick.v, body=tick), tick
-            )
+            as_told = replace(record, ts_ns=ts_ns, kind=tick.kind, v=tick.v, body=tick)
+            self._tick(worker, as_told, tick)
 
     def _counted(self, record: Record, body: ProbeCountersRead, state: NodeState) -> None:
         self._pass_time(record.ts_ns)

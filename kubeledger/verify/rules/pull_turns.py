@@ -295,9 +295,8 @@ class PullUsers:
         image = body.image or ""
         if not requires(image, True):
             return _Access(True, "no verification is asked for of this image")
-        assert self._context.profile is not None
         try:
-            name = trim_image_tag_digest(image, self._context.profile.imagepull)
+            name = trim_image_tag_digest(image, self._context.known_profile.imagepull)
         except ImageNameError:
             return "the name of the image"
         near = [(seq, read.users[name]) for _, seq, read in self._read if name in read.users]

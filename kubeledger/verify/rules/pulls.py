@@ -55,7 +55,6 @@ _BETWEEN: Final = "whether a pull of it failed meanwhile, of which no record is 
 _EVALUATED: Final = "image pull failed for "
 """The error of a special reason as the pod's status has it begins so."""
 
-
 _Pull = PullDecided | PullEnded
 Specs = tuple[PodSpec, ...] | str
 """All versions of a pod's spec, or what is missing to read one."""
@@ -169,7 +168,7 @@ class PullVerifier(RuleVerifier):
             self._failures.clear()
             self._tried.clear()
             self._turns.forget()
-        return specs_of(self.context.pods, record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        return specs_of(self.context.pods, record)
 
     # -- the policy ------------------------------------------------------------------------
 

@@ -59,7 +59,7 @@ class RestartVerifier(Starts):
     # -- restarts ----------------------------------------------------------------------------
 
     def _restarted(self, record: Record, body: ContainerRestarted, key: str) -> None:
-        specs = specs_of(self.context.pods, record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        specs = specs_of(self.context.pods, record)
         wrong = self._causes.judge(record, body) or self._other_id(record, body, key)
         if wrong is not None:
             self._conclude(record, body, wrong)
@@ -84,7 +84,7 @@ class RestartVerifier(Starts):
             ended_ns = record.ts_ns if before.died_ns is None else before.died_ns
             # One whose start no line shows had ended, as its sandbox had, before there was another.
             ran_ns = before.started_ns or self.context.times.told(ended_ns).from_ns
-            remade = self._remade_since(record, body, ran_ns)
+            remade = self._remade_since(record, ran_ns)
             killed_from_ns = max(before.started_ns or 0, ended_ns - _LONGEST_KILL_NS)
             lost = self.context.coverage.missing(killed_from_ns, ended_ns)
             judgements = [judge_policy(facts, specs, body, before, remade=remade, lost=lost)]
@@ -116,13 +116,11 @@ class RestartVerifier(Starts):
         whole = replace(judgement, expected=expected, inputs=seqs)
         self.conclude(record, subject_of(body), whole, recorded=recorded)
 
-    def _remade_since(self, record: Record, body: ContainerRestarted, ts_ns: int) -> bool:
+    def _remade_since(self, record: Record, ts_ns: int) -> bool:
         """Whether the pod got another sandbox after that."""
-        pod = self.context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        return pod is not None and any(
-            run.sandbox and ts_ns < (run.started_ns or 0) and run.is_started(record)
-            for run in pod.runs
-        )
+        runs = self.context.timeline.of(record).runs
+        later = (run for run in runs if run.sandbox and ts_ns < (run.started_ns or 0))
+        return any(run.is_started(record) for run in later)
 
     def _other_id(self, record: Record, body: ContainerRestarted, key: str) -> Judgement | None:
         """The instance that was shown at that instant has another ID."""
@@ -168,8 +166,7 @@ class RestartVerifier(Starts):
     # -- back-off ----------------------------------------------------------------------------
 
     def _backed_off(self, record: Record, body: RestartBackedOff, key: str) -> None:
-        wrong = self._causes.judge(record, body)
-        specs = specs_of(self.context.pods, record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        wrong, specs = self._causes.judge(record, body), specs_of(self.context.pods, record)
         named = isinstance(specs, str) or any(spec.container(body.container) for spec in specs)
         if wrong is None and not named:
             wrong = same(False, f"the pod's spec has no container {body.container}")
@@ -239,7 +236,7 @@ class RestartVerifier(Starts):
             ended_ns = record.ts_ns if died_ns is None else times.told(died_ns).from_ns
         passed_ns = record.ts_ns - ended_ns
         if passed_ns > 0 and ended is not None:
-            passed_ns = self._passed_unseen(record, body, container, ended, passed_ns)
+            passed_ns = self._passed_unseen(record, container, ended, passed_ns)
         said = judge(back_off.holds_back(value_ns, record.seq, policy, passed_ns))
         if said.verdict == "match" and died_ns is not None and since_ns >= NS_PER_S // 10:
             passed, at = f"{since_ns / NS_PER_S:.1f} s", format_ts(died_ns)
@@ -256,9 +253,9 @@ class RestartVerifier(Starts):
 
     def _ran_unseen(self, record: Record, body: RestartBackedOff, since_ns: int) -> bool:
         """Whether lists show an instance of this process, ended since, of which no line tells."""
-        pod = self.context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        pod = self.context.timeline.of(record)
         since_ns = max(since_ns, self._process.started_ns if self._process else 0)
-        return pod is not None and any(
+        return any(
             shown.name == body.container
             and since_ns < (shown.ended_ns or 0) < record.ts_ns
             and pod.run(container_id) is None
@@ -266,19 +263,14 @@ class RestartVerifier(Starts):
         )
 
     def _passed_unseen(
-        self,
-        record: Record,
-        body: RestartBackedOff,
-        container: Container,
-        ended: Instance,
-        passed_ns: int,
+        self, record: Record, container: Container, ended: Instance, passed_ns: int
     ) -> int:
         """For how long an instance that no record shows can have been held back since an end.
 
         The sync that kills one looks at the end of the one before it. Lists count what there was.
         """
-        pod = self.context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        ids = [run.container_id for run in (pod.runs_of(body.container) if pod else ())]
+        runs = self.context.timeline.of(record).runs_of(container.name)
+        ids = [run.container_id for run in runs]
         at = ids.index(ended.container_id) if ended.container_id in ids else len(ids)
         counts = [*map(self.context.instances.count, ids[at + 1 : at + 2])]
         if ended.count is not None and counts == [ended.count + 1]:

@@ -28,6 +28,7 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import RuleVerifier
 from kubeledger.verify.context import See, VerifyContext
 from kubeledger.verify.debts import Debt
+from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.variant import UNKNOWN
 
 _SHUTDOWN: Final = "shutdown"
@@ -99,12 +100,9 @@ class ShutdownVerifier(RuleVerifier):
         except (ValueError, TypeError):
             return ()
 
-    def _group(
-        self, ts_ns: int, uid: str | None, namespace: str, pod: str
-    ) -> tuple[int, int] | None:
+    def _group(self, listed: ListedPod | None) -> tuple[int, int] | None:
         """A pod's group and its seconds; None where that is not known."""
-        listed, groups = self.context.pods.at(ts_ns, uid, namespace, pod), self._groups()
-        spec = None if listed is None else listed.pod
+        spec, groups = None if listed is None else listed.pod, self._groups()
         if spec is None or not groups or self.context.profile is None:
             return None
         index = shutdown_group(groups, spec, self.context.profile.lifecycle)
@@ -116,7 +114,7 @@ class ShutdownVerifier(RuleVerifier):
         groups, ts_ns = self._groups(), record.ts_ns
         for pod in self.context.timeline.active(ts_ns, ts_ns).must.values():
             ends_ns = pod.deleted_ns or pod.end_decided_ns
-            found = self._group(ts_ns, pod.uid, pod.namespace, pod.name)
+            found = self._group(self.context.pods.at(ts_ns, pod.uid, pod.namespace, pod.name))
             if found is None or (ends_ns is not None and ends_ns <= ts_ns):
                 continue
             wait_s = sum(group.seconds for group in groups[: found[0]])
@@ -142,7 +140,7 @@ class ShutdownVerifier(RuleVerifier):
                 self._begin(record)
             self._tell_let_in()
         self.context.debts.pay((*_STOP, key))
-        found = self._group(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        found = self._group(self.context.pods.of(record))
         if body.reason != _SHUTDOWN or found is None or self._began is None:
             return
         index, grace_s = found
@@ -183,8 +181,7 @@ class ShutdownVerifier(RuleVerifier):
 
     def _admitted(self, record: Record, body: PodAdmitted, state: NodeState) -> None:
         began = self._began
-        who = body.pod_uid, body.namespace, body.pod
-        interval = self.context.timeline.interval(record.ts_ns, *who)
+        interval = self.context.timeline.interval_of(record)
         came_ns = None if interval is None else interval.added_ns
         if began is None or came_ns is None or came_ns < began.ts_ns + _AT_ONCE_NS:
             return

@@ -26,6 +26,7 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import RuleVerifier
 from kubeledger.verify.context import Prescan, See, VerifyContext
 from kubeledger.verify.evidence.pod_intervals import ContainerRun
+from kubeledger.verify.evidence.pods import OfPod
 from kubeledger.verify.evidence.processes import Process, is_one
 from kubeledger.verify.evidence.times import FOUND_NS, RELIST_NS
 from kubeledger.verify.rules.back_off import BackOff, policy_of
@@ -33,7 +34,6 @@ from kubeledger.verify.rules.containers import (
     Causes,
     Container,
     Instance,
-    OfPod,
     corrected,
     key_for,
     ran_until,
@@ -174,23 +174,20 @@ class Starts(RuleVerifier):
 
     def _judge_came(self, record: Record, body: PodConfigChanged, key: str) -> None:
         """Nothing of a pod starts before it came; what a process finds at its start was there."""
-        of, context = (body.pod_uid, body.namespace, body.pod), self.context
+        context = self.context
         begun = [(i.started_ns, i.started_seq or 0) for each in self._of_pod(key)
                  for i in each.instances if i.started_ns]  # fmt: skip
         if key in self._over or not begun or self._process is None:
             return
         first_ns, seq = min(begun)
-        was = context.timeline.interval(first_ns, *of)
+        was = context.timeline.interval(first_ns, body.pod_uid, body.namespace, body.pod)
         is_first = was is None or was.add_seq == record.seq
         is_new = first_ns > self._process.started_ns + FOUND_NS
         lost = context.coverage.missing(first_ns, record.ts_ns)
         if is_first and is_new and record.ts_ns > first_ns + RELIST_NS and lost is None:
             sides = (seq, "its container runs"), (record.seq, "the pod is handed to the kubelet")
-            subject, why = (
-                f"pod/{body.namespace}/{body.pod}",
-                "a container runs before its pod came",
-            )
-            context.contradict(record.ts_ns, subject, why, *sides, by_absence=True, by_lines=True)
+            about, why = subject_of(body), "a container runs before its pod came"
+            context.contradict(record.ts_ns, about, why, *sides, by_absence=True, by_lines=True)
 
     def _pod_listed(self, record: Record, body: PodListed, key: str) -> None:
         if body.gone and body.listed_by == "kubelet":
@@ -198,8 +195,7 @@ class Starts(RuleVerifier):
 
     def _terminated(self, record: Record, body: PodTerminated, key: str) -> None:
         """No pod has ended while a container of it runs, by lists, for its line may be late."""
-        pod = self.context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        for run in () if pod is None else pod.runs:
+        for run in self.context.timeline.of(record).runs:
             started_ns = run.started_ns or record.ts_ns
             if run.sandbox or started_ns >= record.ts_ns:
                 continue
@@ -284,23 +280,19 @@ class Starts(RuleVerifier):
         if instance is container.at(0):
             container.was_inherited = False
 
-    def _judge_late(
-        self, record: Record, body: ContainerStarted, key: str, instance: Instance
-    ) -> None:
+    def _judge_late(self, record: Record, body: OfPod, key: str, instance: Instance) -> None:
         """Nothing starts in a pod that has ended, once a relist has told the end of its sandbox.
 
         And none tells a start twice in one process, but where the runtime tells of them, too.
         """
         context, process, told = self.context, self._process, instance.told or record
-        pod = context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        runs = [run for run in context.timeline.of(record).runs if run.sandbox is not False]
         gates, words = context.settings.get("featureGates"), "its start is told"
         is_evented = isinstance(gates, dict) and gates.get("EventedPLEG")
         if is_evented or (process is not None and told.ts_ns < process.started_ns):
             told = record
         instance.told, ended = told, self._over.get(key)
-        ends = [
-            r.died_ns or record.ts_ns for r in (pod.runs if pod else ()) if r.sandbox is not False
-        ]
+        ends = [run.died_ns or record.ts_ns for run in runs]
         if ended and ends and context.times.apart(max(ends), record.ts_ns):
             told, words = ended, "the pod is terminated"
         lost = context.coverage.missing(told.ts_ns, record.ts_ns)
@@ -311,9 +303,7 @@ class Starts(RuleVerifier):
 
     def _judge_again(self, record: Record, body: ContainerStarted) -> None:
         """No relist shows an instance, or a sandbox, to run after one that showed its end."""
-        process = self._process
-        pod = self.context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        run = None if pod is None else pod.run(body.container_id)
+        process, run = self._process, self.context.timeline.of(record).run(body.container_id)
         if run is None or run.died_ns is None or process is None or run.died_seq > record.seq:
             return  # or the line of its end stands later, by a clock that was set back
         if process.started_ns <= run.died_ns < record.ts_ns - RELIST_NS:
@@ -327,15 +317,15 @@ class Starts(RuleVerifier):
 
         One that a restart follows has ended, whatever line of that is lost.
         """
-        pod = self.context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        pod = self.context.timeline.of(record)
         for instance in container.instances:
-            run = None if pod is None else pod.run(instance.container_id)
+            run = pod.run(instance.container_id)
             begun_ns = instance.started_ns or record.ts_ns
             if run is None or run.container_id == body.container_id or begun_ns >= record.ts_ns:
                 continue
             until_ns, seq = ran_until(self.context, run, record.ts_ns + NS_PER_S)
             is_another = not until_ns and body.container_id not in self._restarts
-            untold = is_another and self._is_end_untold(record, body, run, begun_ns)
+            untold = is_another and self._is_end_untold(record, run, begun_ns)
             if until_ns or untold:
                 why = f"two instances of container {body.container} run at once"
                 name = f"container {(run.container_id or '')[:12]}"
@@ -346,17 +336,15 @@ class Starts(RuleVerifier):
                 at_ns, about, kind = record.ts_ns, subject_of(body), record.kind
                 self.context.contradict(at_ns, about, why, *sides, by_absence=untold, kind=kind)
 
-    def _is_end_untold(
-        self, record: Record, body: ContainerStarted, run: ContainerRun, begun_ns: int
-    ) -> bool:
+    def _is_end_untold(self, record: Record, run: ContainerRun, begun_ns: int) -> bool:
         """Whether the relist that saw an instance gone had to tell its end, as of others it did."""
         process, timeline, coverage = self._process, self.context.timeline, self.context.coverage
         if run.shown[0] < record.ts_ns:
             begun_ns = max(begun_ns, run.shown[0])
         if process is None or not process.started_ns <= begun_ns < record.ts_ns - RELIST_NS:
             return False
-        who = body.pod_uid, body.namespace, body.pod
-        first, second = (timeline.interval(ns, *who) for ns in (begun_ns, record.ts_ns))
+        second = timeline.interval_of(record)
+        first = None if second is None else timeline.of(record).at(begun_ns, second.process)
         shown = self.context.instances.instance(run.container_id)
         is_told = run.died_ns is not None or run.killed_ns is not None
         if first is None or first is not second or is_told or (shown and shown.ended):

@@ -13,7 +13,7 @@ follows on a relist that had told of those before it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import takewhile
+from itertools import product, takewhile
 from typing import Any, Final
 
 import msgspec
@@ -39,7 +39,6 @@ from kubeledger.model.bodies.lifecycle import (
     ContainerRestarted,
     ContainerStarted,
     KubernetesEvent,
-    PodConfigChanged,
     PodListed,
     RestartBackedOff,
 )
@@ -54,7 +53,7 @@ from kubeledger.verify.evidence.container_specs import image_of, versions_of
 from kubeledger.verify.evidence.pod_intervals import ContainerRun
 from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.rules.back_off import policy_of
-from kubeledger.verify.rules.containers import key_for, subject_of
+from kubeledger.verify.rules.containers import Told, key_for, subject_of
 
 _SYNC, _CHANGED = "sync", "changed"
 _KILLED_NS: Final = 180 * NS_PER_S
@@ -62,7 +61,7 @@ _KILLED_NS: Final = 180 * NS_PER_S
 _TERM_NS: Final = 600 * NS_PER_S
 """So long after its back-off a start is not delayed without a line that says why."""
 _SOON_NS: Final = 6 * NS_PER_S
-"""The lines of one relist stand so near to each other."""
+"""What ran when a container ended, or started, is asked of those that run so long after."""
 _STAMPS_NS: Final = NS_PER_S
 """The API server's stamps are whole seconds."""
 
@@ -92,7 +91,7 @@ class _Sync(msgspec.Struct):
     """A start or an end that a pod's next sync follows on; ``listed``, ``specs``: what it sees."""
 
     record: Record
-    body: ContainerStarted | ContainerDied
+    body: Told
     key: str
     pod: _SyncedPod
     listed: ListedPod
@@ -119,14 +118,12 @@ class SyncVerifier(RuleVerifier):
     def __init__(self, context: VerifyContext) -> None:
         super().__init__(context)
         self._pods: dict[str, _SyncedPod] = {}
-        self._updated: dict[str, int] = {}
         # ID of a container that runs -> its image, and the list that shows that
         self._images: dict[str, tuple[str, int]] = {}
 
     def derive(self, state: NodeState) -> None:
         for key in self.context.gone:
             self._pods.pop(key, None)
-            self._updated.pop(key, None)
 
     def sees(self) -> Mapping[type[Body], See]:
         says = (RestartBackedOff, PodStageFailed, KubernetesEvent)
@@ -140,7 +137,6 @@ class SyncVerifier(RuleVerifier):
             NodeTroubled: lambda record, body, state: self.context.debts.defer(
                 _SYNC, due_ns=self._due_ns(record.ts_ns)
             ),
-            PodConfigChanged: self._config_changed,
         }
 
     # -- pods --------------------------------------------------------------------------------
@@ -150,24 +146,17 @@ class SyncVerifier(RuleVerifier):
         for whole in (_SYNC, _CHANGED):
             self.context.debts.void(whole, key)
 
-    def _config_changed(self, record: Record, body: PodConfigChanged, state: NodeState) -> None:
-        if body.operation == "UPDATE":
-            self._updated[key_for(state, body)] = record.ts_ns
-
     def _listed(self, record: Record, body: PodListed, state: NodeState) -> None:
-        key = key_for(state, body)
-        if body.listed_by == "kubelet" and self.context.timeline.goes_on(record, record.ts_ns):
-            self._owe_changes(record, body, self._pods.get(key, _SyncedPod(is_whole=False)), key)
-
-    def _owe_changes(self, record: Record, body: PodListed, pod: _SyncedPod, key: str) -> None:
         """A container that a list shows with another image than one before it is killed."""
-        listed = self.context.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        spec = next(iter(versions_of(() if listed is None else (listed,))), None)
-        for name, shown in pod.shown.items() if spec is not None else ():
-            entry = None if spec is None else spec.container(name)
-            if spec is None or entry is None or entry.image is None or not shown.runs:
+        if body.listed_by != "kubelet" or not self.context.timeline.goes_on(record, record.ts_ns):
+            return
+        key, listed = key_for(state, body), self.context.pods.of(record)
+        pod = self._pods.get(key, _SyncedPod(is_whole=False))
+        specs = versions_of(() if listed is None else (listed,))
+        for spec, (name, shown) in product(specs, pod.shown.items()):
+            entry = spec.container(name)
+            if entry is None or (now := entry.image) is None or not shown.runs:
                 continue
-            now = entry.image
             before, seq = self._images.setdefault(shown.container_id, (now, record.seq))
             if before == now or not spec.is_app(name):
                 continue
@@ -216,7 +205,7 @@ class SyncVerifier(RuleVerifier):
             own = {n: e for n, e in before.items() if not apart(e.record.ts_ns, record.ts_ns)}
             self._pods[key] = _SyncedPod(self._is_whole(record.ts_ns, body), own)
 
-    def _is_whole(self, ts_ns: int, body: ContainerStarted | ContainerDied) -> bool:
+    def _is_whole(self, ts_ns: int, body: Told) -> bool:
         """Whether all is told that was in a pod's sandbox, whose start was told then.
 
         The process made it, or found it when it had the pod: what relists see before is not told.
@@ -237,9 +226,7 @@ class SyncVerifier(RuleVerifier):
             shown = _Shown(record, body.container_id, body.exit_code, runs=False)
             self._show(record, body, key, shown)
 
-    def _show(
-        self, record: Record, body: ContainerStarted | ContainerDied, key: str, shown: _Shown
-    ) -> None:
+    def _show(self, record: Record, body: Told, key: str, shown: _Shown) -> None:
         """An instance starts or ends: what was owed is paid, and something else is owed."""
         assert body.container is not None
         pod = self._pods.setdefault(key, _SyncedPod(is_whole=False))
@@ -247,11 +234,12 @@ class SyncVerifier(RuleVerifier):
         if before is None or before.container_id != shown.container_id or shown.runs:
             self.context.debts.pay((_SYNC, key, body.container))
         self.context.debts.pay((_CHANGED, key, body.container))
-        listed = self.context.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        listed = self.context.pods.of(record)
         specs = [] if listed is None else _specs(self.context.pods.versions(listed))
         if shown.runs and pod.is_whole and listed is not None:
             image, seen_ns = image_of(listed, body.container), listed.ts_ns
-            if image is not None and self._updated.get(key, 0) <= seen_ns <= record.ts_ns:
+            changed = self.context.pods.updates(listed, seen_ns + 1, record.ts_ns)
+            if image is not None and seen_ns <= record.ts_ns and not changed:
                 self._images.setdefault(shown.container_id, (image, listed.seq))
         if not shown.runs:
             self._images.pop(shown.container_id, None)
@@ -279,10 +267,9 @@ class SyncVerifier(RuleVerifier):
         return found[0] & found[1]
 
     def _actions(self, spec: Pod, statuses: Iterable[ContainerStatus]) -> PodActions:
-        assert self.context.profile is not None
         sandbox = SandboxStatus("sandbox", "ready", 0, "192.0.2.1", bool(spec.spec.host_network))
         status = PodStatus((sandbox,), tuple(statuses))
-        return compute_pod_actions(spec, status, {}, {}, self.context.profile.kuberuntime)
+        return compute_pod_actions(spec, status, {}, {}, self.context.known_profile.kuberuntime)
 
     def _owe(self, sync: _Sync, name: str) -> None:
         """A start is owed; not where a list shows one that no line does."""
@@ -322,16 +309,12 @@ class SyncVerifier(RuleVerifier):
         """
         record, body, name = sync.record, sync.body, sync.body.container or ""
         timeline, times, init = self.context.timeline, self.context.times, sync.inits.get(name)
-        history = timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        boxes = (
-            [r for r in history.runs if r.name is None and r.is_started(record)] if history else []
-        )
-        if history is None or not boxes or boxes[-1].is_dead(record):
+        history = timeline.of(record)
+        boxes = [r for r in history.runs if r.name is None and r.is_started(record)]
+        if not boxes or boxes[-1].is_dead(record):
             return
-        since_ns = boxes[-1].started_ns or 0
-        runs = [
-            r for r in history.runs if not times.apart(r.started_ns or r.died_ns or 0, since_ns)
-        ]
+        apart, since_ns = times.apart, boxes[-1].started_ns or 0
+        runs = [r for r in history.runs if not apart(r.started_ns or r.died_ns or 0, since_ns)]
         self._judge_failed(sync, runs)
         if init is None or timeline.is_found(record.ts_ns, since_ns):
             return
@@ -345,7 +328,7 @@ class SyncVerifier(RuleVerifier):
         later = [
             (run.started_ns, run.started_seq, run.name or "")
             for run in runs
-            if run.name in after and run.started_ns and times.apart(run.started_ns, record.ts_ns)
+            if run.name in after and run.started_ns and apart(run.started_ns, record.ts_ns)
             if not timeline.is_found(run.started_ns, since_ns)
         ]
         # A sidecar runs again at any time; since when one ran whose end alone is told nobody knows.
@@ -411,21 +394,16 @@ def _specs(versions: Iterable[ListedPod]) -> list[Pod]:
             pod = listed.as_(Pod)
         except msgspec.ValidationError:
             return []
-        spec = pod.spec
-        every = (*(spec.containers or ()), *(spec.init_containers or ()))
-        if any(c.restart_policy_rules for c in every):
+        own, inits = _bare(pod.spec.containers), _bare(pod.spec.init_containers)
+        if any(c.restart_policy_rules for c in (*own, *inits)):
             return []
-        own, inits = _bare(spec.containers), _bare(spec.init_containers)
-        policy = spec.restart_policy or ALWAYS
-        bare = replace(
-            spec, containers=own, init_containers=inits, resources=None, restart_policy=policy
-        )
+        policy = pod.spec.restart_policy or ALWAYS
+        bare = replace(pod.spec, resources=None, restart_policy=policy)
+        bare = replace(bare, containers=own, init_containers=inits)
         if bare not in found:
             found.append(bare)
     return [Pod(pod.metadata, each) for each in found]
 
 
-def _bare(containers: tuple[Container, ...] | None) -> tuple[Container, ...] | None:
-    if containers is None:
-        return None
-    return tuple(replace(c, resources=None, resize_policy=None) for c in containers)
+def _bare(containers: tuple[Container, ...] | None) -> tuple[Container, ...]:
+    return tuple(replace(c, resources=None, resize_policy=None) for c in containers or ())

@@ -167,8 +167,7 @@ class Affinities(DeviceTable):
     def _merge(
         self, record: Record, body: AffinityDecided, policy: Policy, offer: Offer, pod: str
     ) -> _Merged:
-        context, profile = self.context, self.context.profile
-        assert profile is not None
+        context, profile = self.context, self.context.known_profile
         hint, admits = merge(policy, [offer.hints], profile.topology)
         wrong = self._wrong_subject(body, offer, pod)
         expected: dict[str, Any] = {"hint": _plain(hint), **wrong}

@@ -242,7 +242,7 @@ def _main_first(bundle: Bundle, random: Random) -> Iterator[RawLie]:
     register = PodRegister()
     for record in bundle.records:
         if record.kind == "lifecycle.PodListed":
-            register.note(record.seq, record.ts_ns, record.body)  # type: ignore[arg-type]
+            register.note(record)
     register.settle()
     added = {r.body.pod_uid: r.ts_ns for r in bundle.of(PodConfigChanged)
              if r.body.operation == "ADD"}  # fmt: skip

@@ -141,8 +141,8 @@ class AdmissionInputs:
         state: NodeState,
     ) -> AdmissionCase | tuple[str, ...]:
         """A case, by who counted; asked for at a time, and decided in a ``span``."""
-        context, profile, (since_ns, until_ns) = self.context, self.context.profile, span
-        assert profile is not None
+        context, (since_ns, until_ns) = self.context, span
+        profile = context.known_profile
         own_name = hostname(context.settings) or self._name
         node = hostname(context.settings) or node
         gates = context.settings.get("featureGates")

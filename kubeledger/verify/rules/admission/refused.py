@@ -21,7 +21,7 @@ from kubeledger.kubelet.kube.containermanager import (
 )
 from kubeledger.kubelet.kube.podclass import is_critical_pod
 from kubeledger.kubelet.kube.podtotals import is_pod_level
-from kubeledger.kubelet.kube.resources import is_extended_resource, pod_key
+from kubeledger.kubelet.kube.resources import is_extended_resource
 from kubeledger.kubelet.lifecycle.nodeinfo import NodeInfo, pod_request
 from kubeledger.kubelet.lifecycle.termination import NOT_ADMITTED
 from kubeledger.kubelet.profile.resourcemanagers import TopologyFacts
@@ -47,6 +47,7 @@ from kubeledger.verify.belief import Judgement, Ruling, lacks, open_to, same
 from kubeledger.verify.context import NodePressure
 from kubeledger.verify.evidence.machine import masks_of
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval
+from kubeledger.verify.evidence.pods import key_of_pod
 from kubeledger.verify.evidence.timeline import Timeline
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.admission.case import (
@@ -104,8 +105,7 @@ class Refusals:
     def note_manager(self, record: Record, body: ManagerDecision) -> None:
         """Take in what a manager decided that is asked before the predicates."""
         if (refusal := refusal_of(body)) is not None:
-            key = pod_key(body.pod_uid, body.namespace, body.pod) or ""
-            self._by_managers.setdefault(key, []).append((record, refusal))
+            self._by_managers.setdefault(key_of_pod(body), []).append((record, refusal))
             offer = self._offers.get(record.cause or 0)
             if isinstance(body, AffinityDecided) and offer is not None:
                 self._refused[record.seq] = (body.policy, offer)

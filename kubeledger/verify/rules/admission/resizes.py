@@ -35,7 +35,7 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, same
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pod_objects import PodObject
-from kubeledger.verify.evidence.pods import ListedPod
+from kubeledger.verify.evidence.pods import ListedPod, key_of_pod
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.admission.case import AdmissionCase, AdmissionOutcome, capacities
 from kubeledger.verify.rules.admission.inputs import AdmissionInputs
@@ -70,11 +70,11 @@ class Resizes:
 
     def judged(self, record: Record, body: PodResized, state: NodeState) -> Judgement:
         """The judgement of one record; what it says is noted for later ones."""
-        given = self._allocated.setdefault(_key(body), [])
+        given = self._allocated.setdefault(key_of_pod(body), [])
         # What is actuated was allocated, though that line may be lost.
         is_new = all(each.resources != body.resources for _, each in given)
         if body.outcome == "allocated" or (body.outcome == "actuated" and is_new):
-            self._told.setdefault(_key(body), []).append((record, body))
+            self._told.setdefault(key_of_pod(body), []).append((record, body))
         if body.outcome == "actuated" or body.reason == "Error":
             return self._followed(record, body)
         judgement = self._judged(record, body, state)
@@ -134,13 +134,12 @@ class Resizes:
 
         A sync goes on with what was allocated when it began, whatever is since.
         """
-        given = self._allocated[_key(body)]
+        given = self._allocated[key_of_pod(body)]
         if not given:
             return lacks(("what was allocated to the pod before",))
         for record, allocated in reversed(given):
-            if None in (allocated.resources, body.resources) or (
-                allocated.resources == body.resources
-            ):
+            one, other = allocated.resources, body.resources
+            if one is None or other is None or one == other:
                 if body.outcome == "actuated":
                     del given[: given.index((record, allocated))]
                 return same(True, "the resize was allocated before", inputs=(record.seq,))
@@ -158,14 +157,12 @@ class Resizes:
         assert body.resources is not None
         assert last.resources is not None
         objects, ts_ns = self._inputs.objects, record.ts_ns
-        who = body.pod_uid, body.namespace, body.pod
-        if (interval := self._context.timeline.interval(ts_ns, *who)) is None:
+        if (interval := self._context.timeline.interval_of(record)) is None:
             return False
         now, new = (objects.asking(ts_ns, interval, r) for r in (last.resources, body.resources))
         asked = () if now is None else objects.asked(ts_ns, interval, now)
-        return new is not None and any(
-            each.seq > since.seq and each.pod.spec == new.pod.spec for each in asked
-        )
+        later = (each.pod.spec for each in asked if each.seq > since.seq)
+        return new is not None and new.pod.spec in later
 
     def _judged(self, record: Record, body: PodResized, state: NodeState) -> Judgement:
         context, profile = self._context, self._context.profile
@@ -173,14 +170,12 @@ class Resizes:
             return lacks((context.missing_profile,))
         if not profile.kuberuntime.resizes_in_place:
             return lacks(("resizes in place by the rules of this kubelet",))
-        who = body.pod_uid, body.namespace, body.pod
-        interval = context.timeline.interval(record.ts_ns, *who)
-        if interval is None:
+        if (interval := context.timeline.interval_of(record)) is None:
             return lacks(("the line that hands the pod to the kubelet (SyncLoop ADD)",))
         now = self._inputs.objects.at(record.ts_ns, interval, record.node)
         if now is None:
             return lacks(("the pod's spec",))
-        config = self._config(record.ts_ns, now.pod, profile, state)
+        config = self._config(record.ts_ns, now.pod, state)
         if isinstance(config, str):
             return lacks((config,))
         if body.resources is None:
@@ -214,9 +209,7 @@ class Resizes:
             return judge(rulings)  # it shows no numbers
         return by_its_numbers(last, rulings, dict.fromkeys(unknown))
 
-    def _config(
-        self, ts_ns: int, pod: Pod, profile: KubeletProfile, state: NodeState
-    ) -> NodeConfig | str:
+    def _config(self, ts_ns: int, pod: Pod, state: NodeState) -> NodeConfig | str:
         """What of the node counts besides its pods; or the name of what is missing."""
         settings = self._context.settings
         policies: list[str] = []
@@ -226,7 +219,7 @@ class Resizes:
                 return f"the setting {name}"
             policies.append(str(value or ""))
         capacity: ResourceList = {}
-        if not profile.allocation.resize_is_an_admission:
+        if not self._context.known_profile.allocation.resize_is_an_admission:
             amounts = absolute_at(self._inputs.nodes, ts_ns, settings, state)
             if amounts is None:
                 return "the node's capacity of cpu and memory"
@@ -246,9 +239,8 @@ def _rulings(
     body: PodResized,
 ) -> Iterator[Ruling]:
     """What the kubelet makes of the resize, world by world."""
-    if not profile.allocation.resize_is_an_admission and (
-        not profile.allocation.capacity_ignores_eviction_threshold
-    ):
+    facts = profile.allocation
+    if not (facts.resize_is_an_admission or facts.capacity_ignores_eviction_threshold):
         allocatable = case.nodes[0].status.allocatable or {}
         config = config._replace(capacity=allocatable)
     info = allocation_from_pod(now.pod, profile.kuberuntime)
@@ -342,7 +334,3 @@ def _shows(given: PodResources, wanted: dict[str, ResourceRequirements]) -> bool
         same_resources(of, ResourceRequirements({**(has.requests or {})}, {**(has.limits or {})}))
         for has, of in shown
     )
-
-
-def _key(body: PodResized) -> str:
-    return body.pod_uid or f"{body.namespace}/{body.pod}"

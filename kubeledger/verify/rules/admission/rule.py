@@ -17,6 +17,7 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, same
 from kubeledger.verify.context import Prescan, See, VerifyContext
+from kubeledger.verify.evidence.history_entries import Who
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.admission.case import AdmissionCase
@@ -94,8 +95,8 @@ class AdmissionVerifier(RuleVerifier):
     # -- what is decided --------------------------------------------------------------------
 
     def _pod_admitted(self, record: Record, body: PodAdmitted, state: NodeState) -> None:
-        asked = self._asked(record, body.pod_uid, body.namespace, body.pod, state)
-        if asked is None:
+        who = body.pod_uid, body.namespace, body.pod
+        if (asked := self._asked(record, state, who)) is None:
             return
         interval, case = asked
         kills = (kill for _, kill in self._kills.get(interval.seq, ()))
@@ -110,8 +111,8 @@ class AdmissionVerifier(RuleVerifier):
         self._close(interval, record, judgement, {"admit": True}, state)
 
     def _pod_rejected(self, record: Record, body: PodRejected, state: NodeState) -> None:
-        asked = self._asked(record, body.pod_uid, body.namespace, body.pod, state)
-        if asked is None:
+        who = body.pod_uid, body.namespace, body.pod
+        if (asked := self._asked(record, state, who)) is None:
             return
         interval, case = asked
         pressure, shutdown = self.context.node_pressure, self._inputs.shutdown
@@ -121,8 +122,7 @@ class AdmissionVerifier(RuleVerifier):
 
     def _preemption_failed(self, record: Record, body: PreemptionFailed, state: NodeState) -> None:
         who = body.preemptor_uid, body.preemptor_namespace, body.preemptor_pod
-        asked = self._asked(record, *who, state, RULE_PREEMPTION)
-        if asked is None:
+        if (asked := self._asked(record, state, who, RULE_PREEMPTION)) is None:
             return
         interval, case = asked
         judgement = judged(case, lambda known: judge_failed(known, body), RULE_PREEMPTION)
@@ -182,8 +182,7 @@ class AdmissionVerifier(RuleVerifier):
             why = f"does not run out in {took_ns / NS_PER_S:.1f} s, and no error was reported"
             why = f"the kill of {name} cannot have failed: its wait {why}"
             return Kill(body, why, (decided.seq,))
-        history = self.context.timeline.pod(record.ts_ns, *who)
-        runs = [] if history is None else history.ran(decided.ts_ns)
+        runs = self.context.timeline.pod(record.ts_ns, *who).ran(decided.ts_ns)
         ids = [run.container_id for run in runs if run.sandbox is False and run.died_ns is None]
         listed = [each for each in map(self.context.instances.instance, ids) if each is not None]
         if all(each.ran[0] <= late_ns for each in listed):  # the line of an end may be lost
@@ -193,27 +192,19 @@ class AdmissionVerifier(RuleVerifier):
 
     # -- whose decision ---------------------------------------------------------------------
 
-    def _handed(
-        self, record: Record, uid: str | None, namespace: str | None, name: str | None
-    ) -> PodActiveInterval | None:
+    def _handed(self, record: Record, *who: str | None) -> PodActiveInterval | None:
         """The interval of a pod that a config line had added by then, and none had removed."""
         ts_ns = record.ts_ns
-        interval = self.context.timeline.interval(ts_ns, uid, namespace, name)
+        interval = self.context.timeline.interval(ts_ns, *who)
         if interval is None or interval.added_ns is None or interval.added_ns > ts_ns:
             return None
         return interval if (interval.removed_ns or ts_ns) >= ts_ns else None
 
     def _asked(
-        self,
-        record: Record,
-        uid: str | None,
-        namespace: str,
-        name: str,
-        state: NodeState,
-        rule: str = RULE_PREDICATES,
+        self, record: Record, state: NodeState, who: Who, rule: str = RULE_PREDICATES
     ) -> tuple[PodActiveInterval, AdmissionCase | tuple[str, ...]] | None:
         """The interval that was decided, and its case; without one the finding is given here."""
-        interval = self._handed(record, uid, namespace, name)
+        (uid, namespace, name), interval = who, self._handed(record, *who)
         if interval is not None and (interval.namespace, interval.name) == (namespace, name):
             return interval, self._case(interval, record, state)
         of_name = (pod.uid for pod in self.context.timeline.named(namespace, name))
@@ -289,11 +280,8 @@ class AdmissionVerifier(RuleVerifier):
 
         One that the process did not live to decide is under way until its end.
         """
-        added = [
-            interval
-            for interval in self.context.timeline.last_added(record.ts_ns)
-            if interval.seq not in self._decided
-        ]
+        last = self.context.timeline.last_added(record.ts_ns)
+        added = [interval for interval in last if interval.seq not in self._decided]
         under_way = {each.seq: each for each in added if each.decided_ns is not None}
         if body.preemptor_pod is not None:
             who = body.preemptor_uid, body.preemptor_namespace, body.preemptor_pod

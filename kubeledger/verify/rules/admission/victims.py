@@ -205,10 +205,8 @@ class _World:
         if wrong == ["insufficient"]:
             given = amounts(self._kills[index].body.insufficient)
             return f"{self._case.interval.full_name} lacked {lacked_by(self._outcome)}, not {given}"
-        given_text, right = (
-            listing(f"{n} {of[n]!r}" for n in wrong) for of in (recorded, expected)
-        )
-        return f"the record names {given_text} where it was {right}" if wrong else ""
+        named, right = (listing(f"{n} {of[n]!r}" for n in wrong) for of in (recorded, expected))
+        return f"the record names {named} where it was {right}" if wrong else ""
 
 
 def _gives(outcome: AdmissionOutcome, kills: Sequence[Kill]) -> bool:

@@ -281,9 +281,8 @@ class PodOptions:
         values = self._asked_for(config, body, by_runtime=True)
         if is_unified(body) and self._rules.memory_qos:
             values |= _texts(self._protection(container))
-        limits = container_huge_page_limits(
-            self._pod, container, body.hugetlb_limit_bytes, self._facts
-        )
+        sizes = body.hugetlb_limit_bytes
+        limits = container_huge_page_limits(self._pod, container, sizes, self._facts)
         values |= {f"hugetlb_limit_bytes/{size}": (limit,) for size, limit in limits.items()}
         who = f"container {container.name} of pod {self._name}"
         return self._option(body, values, _words(who, config, config.reasons))

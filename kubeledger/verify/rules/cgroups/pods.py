@@ -66,16 +66,15 @@ class Creators:
 
         The likeliest comes first; None stands for a process of which nothing is known.
         """
-        pod = self._context.timeline.pods.get(key)
-        ran = [run.started_ns for run in pod.runs if run.started_ns] if pod is not None else []
+        runs = self._context.timeline.history(key).runs
+        ran = (run.started_ns for run in runs if run.started_ns)
         made_ns = min((*ran, self._made_ns.get(key, ts_ns), ts_ns))
         return self._between(self._synced_ns(key), made_ns)
 
     def of_container(self, of: str, key: str, ts_ns: int) -> list[Process | None]:
         """The same of a container's."""
         timeline = self._context.timeline
-        pod = timeline.pods.get(key)
-        run = None if pod is None else pod.run(of)
+        run = timeline.history(key).run(of)
         if run is not None and run.started_ns is not None:
             process = timeline.process(run.started_ns)
             if process is not None and run.started_ns - process.started_ns > _RELIST_NS:
@@ -88,8 +87,7 @@ class Creators:
     def _synced_ns(self, key: str) -> int | None:
         """When the first sync of a pod was at the latest; None when no list says."""
         synced_ns = self._context.instances.known_ns(key)
-        pod = self._context.timeline.pods.get(key)
-        if synced_ns is None or (pod is not None and pod.created_ns is not None):
+        if synced_ns is None or self._context.timeline.history(key).created_ns is not None:
             return synced_ns
         return synced_ns - _STATIC_NS if self._number(synced_ns) > 0 else synced_ns
 
@@ -227,8 +225,7 @@ class PodLevels:
         """
         if body.level != "container" or body.container_id is None:
             return False
-        pod = self._context.timeline.pods.get(body.pod_uid or "")
-        run = None if pod is None else pod.run(body.container_id)
+        run = self._context.timeline.history(body.pod_uid or "").run(body.container_id)
         told_ns = None if run is None else run.started_ns
         began = self._context.times.started(body.container_id, told_ns)
         as_made = all(str(value_of(body, key)) in _AS_MADE for key in found.differing)
@@ -251,8 +248,8 @@ class PodLevels:
     def _had_others(self, listed: ListedPod) -> bool:
         """Whether it may have had resources that no list shows: before, between or after them."""
         versions, made_ns = self._context.pods.versions(listed), listed.created_ns
-        pod = self._context.timeline.pods.get(listed.uid or "")
-        last_ns = pod.listed_alive_ns[1] if pod and pod.listed_alive_ns else versions[-1].ts_ns
+        pod = self._context.timeline.history(listed.uid or "")
+        last_ns = pod.listed_alive_ns[1] if pod.listed_alive_ns else versions[-1].ts_ns
         after = max(self.resized_ns.get(listed.uid, ()), default=0) > last_ns
         if after or (made_ns is not None and versions[0].ts_ns - made_ns > _SOON_NS):
             return True

@@ -348,7 +348,7 @@ class CgroupVerifier(RuleVerifier):
         rules = self._rules_of(self.context.process)
         if rules is None or body.spec is None:
             return
-        listed = self.context.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        listed = self.context.pods.of(record)
         if listed is None or listed.seq != record.seq:
             return
         versions = self.context.pods.versions(listed)

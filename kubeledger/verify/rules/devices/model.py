@@ -12,7 +12,6 @@ from typing import Any, Final, NamedTuple
 from msgspec.structs import replace
 
 from kubeledger.kubelet.lifecycle.state import key_of
-from kubeledger.kubelet.profile.devices import DeviceFacts
 from kubeledger.kubelet.topologymanager.policy import BITS_MAX
 from kubeledger.model.bodies.devicemanager import NO_HINTS, AllocationFailed, DevicesAllocated
 from kubeledger.model.record import Body, Record
@@ -20,7 +19,6 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, open_to, recorded, same
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pod_objects import Spec, specs_in
-from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.rules.activity import misnamed
 from kubeledger.verify.rules.devices.evidence import Evidence, Held, Holdings
 from kubeledger.verify.rules.devices.first_pass import Entry, FirstPass, Holder, when_of
@@ -75,14 +73,9 @@ class DeviceTable(RuleVerifier):
         reported = None if found.verdict == "unverifiable" else recorded(record, names)
         self.conclude(record, of, found, recorded=reported)
 
-    def pod(self, record: Record) -> ListedPod | None:
-        """The pod of a record, as a list shows it."""
-        names = (getattr(record.body, name, None) for name in ("pod_uid", "namespace", "pod"))
-        return self.context.pods.at(record.ts_ns, *names)
-
     def specs(self, record: Record) -> list[Spec]:
         """The pod's containers, init containers first; empty where no list shows them."""
-        listed = self.pod(record)
+        listed = self.context.pods.of(record)
         return [] if listed is None else list(specs_in(listed))
 
     def name_of(self, key: str) -> str:
@@ -128,7 +121,7 @@ class DeviceTable(RuleVerifier):
         if required is None:
             return lacks(["the pod's spec"])
         facts = context.profile.devices
-        reuse = self._reuse(holder, specs, facts)
+        reuse = self._reuse(holder, specs)
         if reuse is None:
             return lacks(["the devices of its init containers" if specs else "the pod's spec"])
         masks, affinity_seqs = self._affinity(holder)
@@ -142,7 +135,7 @@ class DeviceTable(RuleVerifier):
             reuse=reuse,
             listed=listed,
             in_use=in_use,
-            nodes_of=lambda device: self._nodes_of(resource, device, facts),
+            nodes_of=lambda device: self._nodes_of(resource, device),
             name_of=self.name_of,
             affinities=masks,
             numa_nodes=self.numa_nodes(state) or (),
@@ -169,19 +162,16 @@ class DeviceTable(RuleVerifier):
         masks = tuple(dict.fromkeys(hint.affinity for hint in stored.hints))
         return (None,) if holder[2] in stored.without_topology else masks, (stored.seq,)
 
-    def _nodes_of(
-        self, resource: str, device: str, facts: DeviceFacts
-    ) -> tuple[bool, tuple[int, ...] | None]:
+    def _nodes_of(self, resource: str, device: str) -> tuple[bool, tuple[int, ...] | None]:
+        facts = self.context.known_profile.devices
         nodes = self.first_pass.nodes_of(resource, device)
         if nodes is None or (facts.no_topology_is_minus_one and nodes == (-1,)):
             return nodes is not None, None
         return True, nodes
 
-    def _reuse(
-        self, holder: Holder, specs: list[Spec], facts: DeviceFacts
-    ) -> frozenset[str] | None:
+    def _reuse(self, holder: Holder, specs: list[Spec]) -> frozenset[str] | None:
         """Devices that init containers of the pod are done with; None when that is not known."""
-        pod, container, resource = holder
+        (pod, container, resource), facts = holder, self.context.known_profile.devices
         if all(spec.name != container for spec in specs):
             others = (o for o in self.holdings.of_pod(pod) if o[2] == resource and o != holder)
             return None if any(others) else frozenset()
@@ -222,7 +212,7 @@ class DeviceTable(RuleVerifier):
             expected = dict(zip(("pod_uid", "container", "resource"), caused.holder, strict=True))
             why = f"the request was of container {caused.holder[1]} of pod {caused.holder[0]}"
             return same(False, why, expected=expected, inputs=[caused.seq])
-        if (wrong := misnamed(record, self.pod(record))) is not None:
+        if (wrong := misnamed(record, self.context.pods.of(record))) is not None:
             return wrong
         asked = self._request_of(holder)
         limit = limits[0] if limits else 0

@@ -179,7 +179,7 @@ class DeviceVerifier(Affinities):
         first_pass, holdings = self.first_pass, self.holdings
         if not (holdings.complete and first_pass.lists.logs_requests(when_of(record))):
             return False
-        listed = self.pod(record)
+        listed = self.context.pods.of(record)
         if specs := self.specs(record):
             return not any(spec.limit(r) for spec in specs for r in first_pass.lists.resources)
         known = pod in state.lifecycle.pods or pod in first_pass.added

@@ -62,12 +62,10 @@ class Eviction:
         self, context: VerifyContext, record: Record, body: PodEvicted, pod: Pod, seq: int
     ) -> None:
         """``seq``: of the record that shows the spec; the kubelet's version is known."""
-        assert context.profile is not None
         self.record, self.body, self.pod, self.seq = record, body, pod, seq
-        self._context, self._profile = context, context.profile
-        who = body.pod_uid, body.namespace, body.pod
-        self._stay = context.timeline.interval(record.ts_ns, *who)
-        self._history = context.timeline.pod(record.ts_ns, *who)
+        self._context, self._profile = context, context.known_profile
+        self._stay = context.timeline.interval_of(record)
+        self._history = context.timeline.of(record)
         self.subject = f"pod/{body.namespace}/{body.pod}"
         self.is_for_own_use = body.resource is None and "exceed" in (body.message or "")
         if body.signal is not None or body.threshold_kind is not None:
@@ -115,7 +113,7 @@ class Eviction:
         Source: v1.36.2 pkg/kubelet/pod_workers.go killPodNow
         """
         ts_ns, pod, was_seen = self.record.ts_ns, self._history, self.body.evicted
-        if was_seen is None or pod is None:
+        if was_seen is None or not pod.key:
             return same(True, "")
         wait_ns = _WAIT_NS
         if threshold is not None and not threshold.is_hard:

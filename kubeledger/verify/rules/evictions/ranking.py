@@ -37,6 +37,7 @@ from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.belief import Judgement, open_to, same
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pod_objects import PodObjects
+from kubeledger.verify.evidence.pods import key_of_pod
 
 _NANOS: Final = 10**9
 
@@ -202,10 +203,6 @@ class _Sample(NamedTuple):
     value: int
 
 
-def _key(who: _Who) -> str:
-    return who.pod_uid or f"{who.namespace}/{who.pod}"
-
-
 class Usages:
     """The last readings of every pod; as long as it is shown, and a little longer."""
 
@@ -218,11 +215,11 @@ class Usages:
     def note(self, ts_ns: int, body: PodEvicted, used: int | None) -> None:
         """What the message of an eviction shows of the containers of its pod, if anything."""
         if used is not None:
-            self._stated[_key(body)] = (body.resource, ts_ns, used)
+            self._stated[key_of_pod(body)] = (body.resource, ts_ns, used)
 
     def read(self, record: Record, body: PodUsageObserved) -> None:
         for usage in body.pods:
-            rows = self._rows.setdefault(_key(usage), [])
+            rows = self._rows.setdefault(key_of_pod(usage), [])
             rows.append(_Row(record.ts_ns, record.seq, usage))
             del rows[:-_READINGS]
         past_ns = record.ts_ns - _GONE_NS
@@ -251,10 +248,10 @@ class Usages:
         self, ts_ns: int, body: PodEvicted, pod: Pod, layout: DiskLayout
     ) -> tuple[LocalStorageExcess, int] | None:
         """The pod's limit of local storage that the reading nearest shows exceeded, and its seq."""
-        profile = self._context.profile
-        assert profile is not None
-        rows = [r for r in self._rows.get(_key(body), ()) if abs(r.ts_ns - ts_ns) <= _STORAGE_NS]
-        for row in sorted(rows, key=lambda each: abs(each.ts_ns - ts_ns)):
+        profile = self._context.known_profile
+        rows = self._rows.get(key_of_pod(body), ())
+        near = (row for row in rows if abs(row.ts_ns - ts_ns) <= _STORAGE_NS)
+        for row in sorted(near, key=lambda each: abs(each.ts_ns - ts_ns)):
             for excess in excesses(pod, _stats_of(row.usage), layout, profile):
                 if excess.limit == body.signal and body.message in (None, excess.message):
                     return excess, row.seq
@@ -264,7 +261,7 @@ class Usages:
         """A pod's place in a ranking for a signal."""
         name, resource = f"{who.namespace}/{who.pod}", RESOURCE_OF[signal]
         pod, listed = self.spec(ts_ns, who)
-        rows = self._rows.get(_key(who), [])
+        rows = self._rows.get(key_of_pod(who), [])
         inputs = (listed or 0, *(row.seq for row in _around(rows, ts_ns)))
         place = Place(name, pod, inputs)
         if pod is None:
@@ -274,7 +271,7 @@ class Usages:
             most = _most_memory(pod) if resource == "memory" else None
         except (KubeledgerError, QuantityError):
             return place
-        of, at_ns, stated = self._stated.get(_key(who), (None, ts_ns, 0))
+        of, at_ns, stated = self._stated.get(key_of_pod(who), (None, ts_ns, 0))
         is_stated = of == resource and abs(at_ns - ts_ns) <= NS_PER_S
         samples = samples or [_Sample(ts_ns, stated)] * is_stated
         if not samples:
@@ -295,8 +292,7 @@ class Usages:
         self, place: Place, pod: Pod, rows: Sequence[_Row], signal: str, layout: DiskLayout
     ) -> tuple[Place, list[_Sample]]:
         """The place with priority and request, and what each reading shows of the usage."""
-        profile, uid = self._context.profile, pod.metadata.uid or ""
-        assert profile is not None
+        profile, uid = self._context.known_profile, pod.metadata.uid or ""
         is_memory, found = RESOURCE_OF[signal] == "memory", {}
         (spec,) = candidates([pod], {}, signal, layout, profile)
         for row in rows:
@@ -318,7 +314,7 @@ class Usages:
         pod = self._context.timeline.pod(ts_ns, who.pod_uid, who.namespace, who.pod)
         starts: dict[str | None, int] = {}
         found: bool | None = False
-        for run in reversed([] if pod is None else pod.runs):
+        for run in reversed(pod.runs):
             started_ns, later_ns = run.started_ns, starts.get(run.name)
             if run.sandbox or started_ns is None:
                 continue

@@ -240,8 +240,7 @@ class EvictionVerifier(RuleVerifier):
             yield same(False, f"nothing is deleted for {threshold.signal} before a pod is evicted")
         if not after or body.outcome in (None, "nothing"):
             return
-        assert self.context.profile is not None
-        minimum = self.context.profile.eviction.reclaim_must_reach_minimum
+        minimum = self.context.known_profile.eviction.reclaim_must_reach_minimum
         thresholds = self._rounds.current.beliefs
         signals = {each.signal for each in thresholds}
         seen = [(each, after[each.signal]) for each in thresholds if each.signal in after]

@@ -213,11 +213,8 @@ class Thresholds:
 
     def due(self) -> list[Threshold]:
         """Thresholds for which something must be reclaimed in every world."""
-        return [
-            threshold
-            for threshold, belief in self.beliefs.items()
-            if all(met and met.satisfied for met in belief.states)
-        ]
+        states = {threshold: belief.states for threshold, belief in self.beliefs.items()}
+        return [each for each, mets in states.items() if all(met and met.satisfied for met in mets)]
 
 
 def may_act(belief: Belief[Met | None]) -> bool:

@@ -126,11 +126,8 @@ class Passes:
         """
         since_at = (0, 0) if since is None else (since.ts_ns, since.seq)
         from_ns = ts_ns - _OWN_NS if soon else 0
-        return tuple(
-            each
-            for each in self._recent
-            if (each.record.ts_ns, each.record.seq) > since_at and each.record.ts_ns >= from_ns
-        )
+        recent = [each for each in self._recent if each.record.ts_ns >= from_ns]
+        return tuple(own for own in recent if (own.record.ts_ns, own.record.seq) > since_at)
 
 
 def _listed(old: KnownImage, image: ListedImage, record: Record) -> KnownImage:

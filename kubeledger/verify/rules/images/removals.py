@@ -171,15 +171,13 @@ def _world(run: Run, own: DetectPass, times: _Times, assumes: tuple[str, ...]) -
         """The kubelet's pass from the list of candidates on."""
         mine = replace(manager, records=dict(records))
         in_use, now_ns = frozenset(held), times.now_ns
-        observed = Observed(
-            now_ns=now_ns, images=(), images_in_use=in_use, image_fs=None, ties=ties
-        )
+        seen = Observed(now_ns=now_ns, images=(), images_in_use=in_use, image_fs=None, ties=ties)
         done = Pass()
-        images = images_in_eviction_order(mine, observed, in_use, done)
+        images = images_in_eviction_order(mine, seen, in_use, done)
         if not run.sweep:
-            images = free_old_images(mine, observed, images, done)
+            images = free_old_images(mine, seen, images, done)
         if amount is not None:
-            free_space(mine, observed, amount, images, done)
+            free_space(mine, seen, amount, images, done)
         return done
 
     order = decide(EVERYTHING, ties)

@@ -146,7 +146,7 @@ class ImageVerifier(RuleVerifier):
         if body.pass_ == "all" and (start is None or record.cause != start.seq):
             run = self._sweep = self._sweep or self._new(record, subject)
             if run is not None and run.pressure is None:
-                run.pressure = judge_pressure(self.context, state.images.signals, record.ts_ns)
+                run.pressure = judge_pressure(self.context, state, record.ts_ns)
         else:
             run = self._open(record, subject)
         self._passes.deleted(body.image_id)

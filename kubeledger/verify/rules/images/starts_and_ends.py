@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, get_args
 
 import msgspec
@@ -16,7 +16,6 @@ from kubeledger.kubelet.images.policy import (
     shortfall,
     space_removal_error,
 )
-from kubeledger.kubelet.images.reducer import SignalState
 from kubeledger.model.bodies.images import (
     EvictionSignalObserved,
     GarbageCollected,
@@ -25,6 +24,7 @@ from kubeledger.model.bodies.images import (
 )
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
+from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, same
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.debts import Debt, Key
@@ -139,15 +139,12 @@ _FRESH_NS: Final = 60 * NS_PER_S
 _LAYOUTS: Final[tuple[DiskLayout, ...]] = get_args(DiskLayout)
 
 
-def judge_pressure(
-    context: VerifyContext, signals: Mapping[str, SignalState], ts_ns: int
-) -> Judgement:
+def judge_pressure(context: VerifyContext, state: NodeState, ts_ns: int) -> Judgement:
     """Whether a threshold was met for which images are deleted, when the first one went.
 
     A threshold that was met counts until the least amount to be reclaimed is there on top.
     """
-    profile = context.profile
-    assert profile is not None
+    profile = context.known_profile
     thresholds, missing = configured(context.settings, profile, None)
     unknown, clear = [*missing], list[str]()
     for threshold in thresholds:
@@ -155,7 +152,7 @@ def judge_pressure(
         functions = (reclaim_functions(name, layout, profile.eviction) for layout in _LAYOUTS)
         if not any(ReclaimFunction.IMAGES in each for each in functions):
             continue
-        signal = signals.get(name)
+        signal = state.images.signals.get(name)
         if signal is None or ts_ns - signal.read_ts_ns > _FRESH_NS:
             unknown.append(SIGNAL_THEN.format(name))
             continue
