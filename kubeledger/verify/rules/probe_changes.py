@@ -20,14 +20,7 @@ from kubeledger.verify.debts import Debt, Key
 from kubeledger.verify.evidence.processes import Process, is_one
 from kubeledger.verify.finding import WORKED_OUT
 from kubeledger.verify.rules.containers import differing, subject_of
-from kubeledger.verify.rules.probe_judging import (
-    STORES,
-    Case,
-    Change,
-    Counts,
-    expected_of,
-    reached,
-)
+from kubeledger.verify.rules.probe_judging import STORES, Case, Change, Counts, expected_of, reached
 from kubeledger.verify.rules.probe_witnesses import ProbeWitnesses
 from kubeledger.verify.rules.probe_worker import Worker
 from kubeledger.verify.rules.probe_workers import Workers
