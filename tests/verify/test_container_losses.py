@@ -43,6 +43,20 @@ def test_a_change_without_a_tick() -> None:
     assert verdicts(*steps, (35, reported), (60, LIVE)) == ["unverifiable"]
 
 
+def test_a_status_that_still_shows_the_instance_before() -> None:
+    """A sync that waits for a hook has not seen the newest one, of which relists tell."""
+    fails = {"startupProbe": {"periodSeconds": 9, "failureThreshold": 4}}
+    steps: list[Step] = [(0, kubelet_of(from_start=True)), (0.1, settings()), (1, added())]
+    for at, container_id in ((3, "c1"), (12, "c2"), (21, "c3")):
+        steps += [(at, started(container_id)), (at, died(container_id))]
+        if container_id != "c1":
+            before = f"c{int(container_id[1]) - 1}"
+            change = changed_to("failure", "unknown", "startup", container_id=before)
+            change = msgspec.structs.replace(change, run=None, threshold=None)
+            steps.append((at + 0.1, change))
+    assert verdicts(*steps, (60, listed(fails))) == ["match", "match"]
+
+
 @pytest.mark.parametrize("threshold", [100, 1100])
 def test_a_long_run_before_the_log(threshold: int) -> None:
     """Of a long run any part may stand before the log, also where not all states are kept."""

@@ -19,7 +19,7 @@ from kubeledger.model.bodies.devicemanager import (
 )
 from kubeledger.model.bodies.eviction import PodPreempted
 from kubeledger.model.bodies.lifecycle import ContainerStarted, PodListed, PodTerminating
-from kubeledger.model.bodies.node import LogThinned
+from kubeledger.model.bodies.node import ClockStepped, LogThinned
 from kubeledger.model.bodies.resourcemanagers import (
     CpuManagerStarted,
     CpuManagerStateRead,
@@ -31,6 +31,7 @@ from kubeledger.model.bodies.resourcemanagers import (
     NUMANodeMemory,
 )
 from kubeledger.model.record import Body
+from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.episodes.safety import violations
 from kubeledger.testing.scene import Scene
 from kubeledger.verify import Violation, verify
@@ -40,6 +41,10 @@ from tests.verify.properties.truths import RECORDED, truths
 
 GPU = "example.com/gpu"
 THINNED = LogThinned(from_ts_ns=0, to_ts_ns=2**62, beats_expected=9, beats_missing=1)
+NEW_YEAR_S = 1_767_225_600
+SET_BACK = ClockStepped(
+    from_ts_ns=(NEW_YEAR_S + 70) * NS_PER_S, to_ts_ns=(NEW_YEAR_S - 20) * NS_PER_S
+)
 Phase = Literal["Running", "Failed"]
 
 
@@ -297,6 +302,8 @@ def test_bugs_are_those_of_the_version() -> None:
         # Half of a change was written.
         [half(2), grouped((0, 1))],
         [cpus("0-7", policy="none")],
+        # One ended by the old clock, the next began by the new one.
+        [SET_BACK, listed("a", **TWICE)],
         [cpus("")],
         [memory(50)],
     ],

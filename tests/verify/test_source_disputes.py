@@ -274,6 +274,8 @@ def anew(body: PodListed, **fields: object) -> PodListed:
         (one(RUNS, startTime=EARLY), one(RUNS, startTime=LATER), None),
         (one(RUNS, phase="Failed"), one(RUNS, phase="Running"), "a pod to go on after it had"),
         (one(RUNS, phase="Pending"), one(RUNS, phase="Succeeded"), None),
+        # A list without the start of a static pod does not tell one life from the next.
+        (listed({"phase": "Failed"}), listed({"phase": "Running"}), None),
         (anew(one(RUNS), deletion_ts_ns=1), one(RUNS), "a pod that is no more to be deleted"),
         (one(RUNS), anew(one(RUNS), deletion_ts_ns=1), None),
         (anew(one(RUNS), created_ts_ns=1), anew(one(RUNS), created_ts_ns=2), "the pod was made"),

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerStarted,
+    KubernetesEvent,
     PodTerminated,
 )
-from kubeledger.verify import Contradiction
+from kubeledger.verify import Contradiction, Finding
 from kubeledger.verify.rules.restarts import RestartVerifier
 from kubeledger.verify.rules.syncs import SyncVerifier
 from tests.verify.container_scenes import WHO, Step, added, began, listed
@@ -113,3 +115,22 @@ def test_nothing_starts_after_the_end() -> None:
     assert said(*ORDER, *over, (81, start("side", "side-2"))) == [
         "a container starts after the pod is terminated"
     ]
+
+
+@pytest.mark.parametrize(("ends", "is_owed"), [((), True), ((end("side", 137),), False)])
+def test_what_waits_for_a_sidecar_that_ended_at_once(
+    ends: tuple[ContainerDied, ...], is_owed: bool
+) -> None:
+    """No sync saw it run, so nothing that comes after it is started."""
+    event = KubernetesEvent(
+        **WHO, object_kind="Pod", container="side", type="Normal", reason="Started", message="m",
+        count=1,
+    )  # fmt: skip
+    steps = [(72, event), (72, start("side")), *((72, each) for each in ends)]
+    told = [*began(), (70, added()), (71, SANDBOX), *steps]
+    told += [(73, listed(initContainers=INITS[1:]))]
+    other = msgspec.structs.replace(added(), pod="q", pod_uid="u-2")
+    told += [(at_s, other) for at_s in range(80, 1_200, 10)]
+    found = outcomes(scene(*((at_s + 0.3, body) for at_s, body in told)))
+    owed = [each.subject for each in found if isinstance(each, Finding) and not each.recorded]
+    assert ("container/default/p/app" in owed) == is_owed

@@ -10,7 +10,7 @@ from kubeledger.model.bodies.lifecycle import (
     KubernetesEvent,
     PodListed,
 )
-from kubeledger.model.bodies.node import ClockStepped
+from kubeledger.model.bodies.node import ClockStepped, NodeTroubled
 from kubeledger.model.record import Body
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.evidence.pods import ListedInstances
@@ -108,6 +108,18 @@ def test_what_ran_before_the_process_is_not_late() -> None:
     again = kubelet_of(pid=2, from_start=True, restart=True)
     found = times(started(10), listed(9), (400, again), started(405), started(410, "2"))
     assert span(found, "2", 410) == (407, 410)
+
+
+def test_no_relist_sees_anything_while_the_runtime_is_down() -> None:
+    trouble = NodeTroubled(
+        trouble="runtime_down",
+        message="connection refused",
+        first_ts_ns=100 * NS_PER_S,
+        last_ts_ns=130 * NS_PER_S,
+        passed_ts_ns=140 * NS_PER_S,
+    )
+    assert span(times((131, trouble), died(141)), "1", 141) == (101, 141)
+    assert span(times(died(141)), "1", 141) == (138, 141)
 
 
 def test_a_list_from_before_a_step_of_the_clock_says_nothing() -> None:

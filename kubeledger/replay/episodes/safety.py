@@ -221,7 +221,7 @@ class Safety:
 
     def _step(self, record: Record, body: ClockStepped) -> _Found:
         """What follows may have been before, as where the parts of a log changed places."""
-        self._stepped_ns = record.ts_ns
+        self._stepped_ns = max(self._stepped_ns or 0, body.from_ts_ns)
         self._grants.clear()
         self._suspected.clear()
         return ()

@@ -7,7 +7,7 @@ to end when it is stopped. A container that ends in time after being stopped has
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -125,14 +125,17 @@ class Runtime(Part):
             timer.cancel()
         self._ended(pod, instance, KILLED)
 
-    def forget(self, uid: str, keep: int = 0) -> None:
-        """Remove instances of a pod that ended, all but the newest ``keep`` of each container."""
+    def forget(self, uid: str, keep: int = 0, of: Collection[str | None] | None = None) -> None:
+        """Remove instances of a pod that ended, all but the newest ``keep`` of each container.
+
+        ``of``: names of containers; None: all.
+        """
         listed = self._pods.get(uid)
         if listed is None:
             return
         seen: dict[str | None, int] = {}
         for instance in reversed(tuple(listed.values())):
-            if instance.running:
+            if instance.running or (of is not None and instance.container not in of):
                 continue
             seen[instance.container] = seen.get(instance.container, 0) + 1
             if seen[instance.container] > keep:

@@ -153,8 +153,7 @@ class PodWorker(Loop):
         """One sync of a pod that is to run.
 
         Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_manager.go SyncPod
-        Differs: a sandbox never ends by itself, so no init container of an old one is purged.
-            There are no ephemeral containers.
+        Differs: there are no ephemeral containers.
         """
         kubelet, pod = self._kubelet, self.pod
         view = self._pleg.view(pod.uid)
@@ -193,6 +192,7 @@ class PodWorker(Loop):
             yield from self._stop_sandbox_with(self.ending or Ending(reason=reason))
             if not actions.create_sandbox:
                 return
+            kubelet.sim.runtime.forget(pod.uid, of={c.name for c in pod.containers if c.init})
         if actions.create_sandbox:
             if not self._way.claims():
                 return

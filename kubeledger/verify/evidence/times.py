@@ -8,6 +8,7 @@ start, end of a container   the PLEG's line says that a relist saw it: it was no
 a status in a list          the runtime's own time, to the second; it narrows the line's, and shows
                             how late lines were
 an event "Started", a kill  follow the start: they show how late lines were, too
+trouble of the runtime      no relist saw anything in that time: what is told next may be so old
 the end of a pod            follows the end, as its worker sees it, whatever the sync loop tells
 a file of a snapshot        was read some time in its round, which begins at the snapshot's time
 a step of the clock         times before it and after it are apart by more, or less, than they say
@@ -32,7 +33,7 @@ from kubeledger.model.bodies.lifecycle import (
     KubernetesEvent,
     PodTerminated,
 )
-from kubeledger.model.bodies.node import ClockStepped, KubeletStarted
+from kubeledger.model.bodies.node import ClockStepped, KubeletStarted, NodeTroubled
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.pods import ListedInstances
@@ -58,6 +59,8 @@ _SURE: Final = 3
 _SPAN_NS: Final = 120 * NS_PER_S
 """No node stalls alike for so long."""
 _TRIED: Final = 512
+_BLIND: Final = ("pleg_unhealthy", "runtime_down", "sync_skipped")
+"""Where relists fail, or the sync loop does not look at what they saw."""
 _NEVER: Final = 1 << 62
 _SECOND_NS: Final = NS_PER_S - 1
 """Statuses have whole seconds."""
@@ -89,6 +92,7 @@ class Times:
         ContainerStarted,
         KubeletStarted,
         KubernetesEvent,
+        NodeTroubled,
         PodTerminated,
     )
     """Kinds of the records that this needs."""
@@ -101,6 +105,7 @@ class Times:
         self._events: dict[tuple[str | None, str | None], list[int]] = {}
         self._over: dict[str | None, list[int]] = {}
         self._processes: list[int] = []
+        self._troubles: list[tuple[int, int]] = []
         self._since_ns = 0
         self._steps: list[tuple[int, int, int, int]] = []
         self._told_early_ns = 0
@@ -122,6 +127,8 @@ class Times:
                 self._processes.append(ts_ns)
             case KubernetesEvent() if body.reason == "Started":
                 self._events.setdefault((body.pod_uid, body.container), []).append(ts_ns)
+            case NodeTroubled() if body.trouble in _BLIND:
+                self._troubles.append((body.first_ts_ns, body.passed_ts_ns or body.last_ts_ns))
             case PodTerminated():
                 self._over.setdefault(body.pod_uid, []).append(ts_ns)
             case ContainerKilled() if body.container_id:
@@ -137,6 +144,7 @@ class Times:
 
         Nor for some pods; by their UIDs.
         """
+        self._troubles = [each for each in self._troubles if each[1] >= before_ns]
         self._over = {uid: times for uid, times in self._over.items() if uid not in gone}
         self._events = {of: times for of, times in self._events.items() if of[0] not in gone}
         for container_id, told in [*self._told.items()]:
@@ -182,6 +190,12 @@ class Times:
                 by_lists.append(told)
             if late_ns > RELIST_NS:
                 spans.append((told.ts_ns - late_ns - _AROUND_NS, told.ts_ns + _AROUND_NS, late_ns))
+        since_ns = until_ns = -_AROUND_NS
+        for from_ns, to_ns in sorted(self._troubles):
+            since_ns = since_ns if from_ns <= until_ns + _AROUND_NS else from_ns
+            until_ns = max(until_ns, to_ns)
+            if until_ns - since_ns > RELIST_NS:
+                spans.append((since_ns, until_ns + _AROUND_NS, until_ns - since_ns))
         self._find_apart(known)
         self._find_early(known, by_lists)
         self._late = _most(sorted(spans))

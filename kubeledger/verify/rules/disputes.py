@@ -389,8 +389,9 @@ def _listed(record: Record, body: PodListed, status: dict[str, Any]) -> Iterator
     def row(kind: str, subject: str, of: str, value: Parts | int | None, shown: object) -> Row[Any]:
         return _row(kind, subject, value, record, f"{kind} {shown}", of)
 
-    yield row("phase", f"pod/{pod}", life, int(phase in TERMINAL_PHASES), phase)
-    yield row("deletionTimestamp", f"pod/{pod}", life, deleted, body.deletion_ts_ns)
+    if "startTime" in status:  # else it may be another life
+        yield row("phase", f"pod/{pod}", life, int(phase in TERMINAL_PHASES), phase)
+        yield row("deletionTimestamp", f"pod/{pod}", life, deleted, body.deletion_ts_ns)
     yield row("startTime", f"pod/{pod}", f"{body.pod_uid}{by}", time_in(status, "startTime"), life)
     if body.created_ts_ns is not None:
         made, uid = format_ts(body.created_ts_ns), str(body.pod_uid)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
@@ -19,14 +20,7 @@ from kubeledger.verify.debts import Debt, Key
 from kubeledger.verify.evidence.processes import Process, is_one
 from kubeledger.verify.finding import WORKED_OUT
 from kubeledger.verify.rules.containers import differing, subject_of
-from kubeledger.verify.rules.probe_judging import (
-    STORES,
-    Case,
-    Change,
-    Counts,
-    expected_of,
-    reached,
-)
+from kubeledger.verify.rules.probe_judging import STORES, Case, Change, Counts, expected_of, reached
 from kubeledger.verify.rules.probe_witnesses import ProbeWitnesses
 from kubeledger.verify.rules.probe_worker import Worker
 from kubeledger.verify.rules.probe_workers import Workers
@@ -178,8 +172,10 @@ class ChangeJudge(RuleVerifier, CachedResults):
             self._judge_expected(missing, worker, record, body)
             return
         instance = self._workers.instance(worker)
-        is_next = instance is not None and instance.container_id == body.container_id
-        if not own and is_next and body.container_id not in (None, worker.container_id):
+        # The one before, too: the pod's status shows it as long as a sync waits for a hook.
+        ids = (instance.container_id, instance.before_id) if instance else ()
+        newer = takewhile(lambda each: each != worker.container_id, ids)
+        if not own and body.container_id is not None and body.container_id in newer:
             self._workers.name(worker, body.container_id)
 
         change = Change(worker, record, body)

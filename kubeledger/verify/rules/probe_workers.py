@@ -178,7 +178,7 @@ class Workers:
         """Whether its container had ended by a change; None: it did, and no line says when."""
         instance, body = self.instance(worker), record.body
         assert isinstance(body, ProbeTransitioned)
-        if instance is None or instance.ended_ns is not None:
+        if instance is None or instance.ended_ns or (instance.before_id or "") == body.container_id:
             return instance is not None
         context, container_id = self._context, instance.container_id
         runs = context.timeline.of(record).runs_of(body.container)

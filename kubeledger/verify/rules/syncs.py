@@ -252,6 +252,8 @@ class SyncVerifier(RuleVerifier):
         if any(each.spec.active_deadline_seconds is not None for each in specs):
             return
         starts = [self._starts(spec, pod) for spec in specs]
+        for name in {*sync.inits, *sync.own}.difference(*starts):
+            self.context.debts.void(_SYNC, key, name)  # as where a sidecar ended at once
         for name in sorted(set.intersection(*starts)):
             self._owe(sync, name)
 

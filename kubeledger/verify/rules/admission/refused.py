@@ -50,12 +50,7 @@ from kubeledger.verify.evidence.pod_intervals import PodActiveInterval
 from kubeledger.verify.evidence.pods import key_of_pod
 from kubeledger.verify.evidence.timeline import Timeline
 from kubeledger.verify.finding import Fields
-from kubeledger.verify.rules.admission.case import (
-    TAINTS,
-    AdmissionCase,
-    AdmissionOutcome,
-    Refusal,
-)
+from kubeledger.verify.rules.admission.case import TAINTS, AdmissionCase, AdmissionOutcome, Refusal
 from kubeledger.verify.rules.admission.judging import (
     RECOVERY,
     RULE_DEVICES,
