@@ -16,7 +16,7 @@ from kubeledger.model.bodies.lifecycle import (
 from kubeledger.verify import Contradiction, Finding
 from kubeledger.verify.rules.restarts import RestartVerifier
 from kubeledger.verify.rules.syncs import SyncVerifier
-from tests.verify.container_scenes import WHO, Step, added, began, listed
+from tests.verify.container_scenes import WHO, Step, added, began, event, listed
 from tests.verify.histories import kubelet_of, nothing_but, outcomes, scene
 
 alone = nothing_but(SyncVerifier, RestartVerifier)
@@ -102,6 +102,26 @@ def test_another_process_shows_the_same_sandbox() -> None:
 def test_after_a_failed_one(policy: str, told: int) -> None:
     steps = [(72, start("init")), (75, end("init", 1)), (76, start("app"))]
     assert len(said(*steps, restartPolicy=policy)) == told
+
+
+@pytest.mark.parametrize(
+    ("policy", "code", "owed"), [("Never", 0, 1), ("OnFailure", 0, 1), ("Never", 1, 0)]
+)
+def test_after_one_that_ended_well_the_next_is_owed(policy: str, code: int, owed: int) -> None:
+    """The pod goes on, though none of its containers runs and none is started again."""
+    ran = [
+        (72, start("init")),
+        (73, event("Started", "Started container")),
+        (75, end("init", code)),
+    ]
+    pod = listed(initContainers=INITS, restartPolicy=policy)
+    steps = [*began(), (70, added()), (71, SANDBOX), *ran, (400, pod), (2000, pod)]
+    found = [
+        each.why
+        for each in outcomes(scene(*((at_s + 0.3, body) for at_s, body in steps)))
+        if "the next to start" in each.why
+    ]
+    assert len(found) == owed
 
 
 def test_a_start_is_told_once() -> None:

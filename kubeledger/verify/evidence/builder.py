@@ -373,11 +373,11 @@ class IntervalBuilder:
         interval.ended_ns = by_ns if interval.ended_ns is None else min(interval.ended_ns, by_ns)
 
     def _goes_on(self, entry: HistoryEntry) -> bool:
-        """Whether a pod continues after the death of a container: others run, or it runs again."""
-        policy, name = self._policy(entry.ts_ns), entry.container
-        if policy.always or any(other is not None for other in self._running.values()):
-            return True
-        return name is not None and policy.again(name, entry.number) is True
+        """Whether a pod goes on after the death of a container: others run, it or the next will."""
+        policy, name = self._policy(entry.ts_ns), entry.container or ""
+        others_run = any(other is not None for other in self._running.values())
+        is_ready = policy.is_init(name) and entry.number == 0
+        return policy.always or others_run or is_ready or policy.again(name, entry.number) is True
 
     def _counts_while_terminating(self, interval: PodActiveInterval) -> bool:
         own = self._around.processes.all[interval.process :][:1]

@@ -105,7 +105,7 @@ def _set(name: str, value: object, denies: Callable[[Records], bool]) -> Teller:
 
 
 def _young_ones_went(records: Records) -> bool:
-    """Whether images went for space that came, or were used, since the kubelet began."""
+    """Whether images went for space that came since the kubelet began."""
     young, is_first = set[str](), True
     for record in of_kinds(records, KubeletStarted, ImagesDetected, ImageDeleted):
         if isinstance(record.body, ImageDeleted):
@@ -115,7 +115,7 @@ def _young_ones_went(records: Records) -> bool:
             young, is_first = set(), True
         else:
             images = record.body.images
-            young |= {it.image_id for it in images if it.in_use or (it.new and not is_first)}
+            young |= {it.image_id for it in images if it.new and not is_first}
             is_first = False
     return False
 

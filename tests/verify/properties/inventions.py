@@ -141,7 +141,8 @@ def _delayed(container: dict[str, Any], kind: str) -> dict[str, Any] | None:
 def _other_delay(records: Records, random: Random) -> Iterator[Tale]:
     """Lists show an initial delay that was far from over when the probe failed."""
     for record in of_kinds(records, ProbeTransitioned):
-        if record.body.to_result == "failure" and not record.body.inferred:
+        # Of a container that has ended nothing is probed: no delay holds its failure back.
+        if record.body.to_result == "failure" and record.body.run and not record.body.inferred:
             change = partial(_delayed, kind=f"{record.body.probe_type}Probe")
             if others := _in_lists(records, record.body, change):
                 yield _one(record, others, records)
