@@ -131,7 +131,7 @@ class LoopIterations:
     def __init__(self, times: Times) -> None:
         self._times = times
         self._noted: dict[str, set[int]] = {
-            name: set() for name in ("config", "relists", "preempted", "pleg")
+            name: set() for name in ("config", "relists", "pleg", "preempted")
         }
         self._pleg: list[int] = []
         self._config: list[int] = []
@@ -173,10 +173,8 @@ class LoopIterations:
     def settle(self, unbroken_from: Callable[[int], int]) -> None:
         """Find the turns by all that was noted; see :meth:`Coverage.unbroken_from`."""
         self._unbroken_from = unbroken_from
-        self._config = sorted(self._noted["config"])
-        self._relists = sorted(self._noted["relists"])
-        self._pleg = sorted(self._noted["pleg"])
-        self._preempted = sorted(self._noted["preempted"])
+        of_each = map(sorted, self._noted.values())
+        self._config, self._relists, self._pleg, self._preempted = of_each
         self._waits, self._waits_on_ns = [], None
         for ts_ns in self._preempted:
             if self._waits and ts_ns <= self._waits[-1][1]:
