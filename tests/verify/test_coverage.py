@@ -49,12 +49,8 @@ def evicted() -> Body:
 
 
 def thinned(first: int, last: int, missing: int) -> Body:
-    return LogThinned(
-        from_ts_ns=first * NS_PER_S,
-        to_ts_ns=last * NS_PER_S,
-        beats_expected=100,
-        beats_missing=missing,
-    )
+    span = {"from_ts_ns": first * NS_PER_S, "to_ts_ns": last * NS_PER_S}
+    return LogThinned(**span, beats_expected=100, beats_missing=missing)
 
 
 def lost(first: int, last: int) -> Body:

@@ -168,6 +168,12 @@ def test_when_a_pod_counts(steps: list[tuple[float, Body]], at_s: int, counts: s
     assert ("must" if "u-a" in found.must else "may" if "u-a" in found.may else "") == counts
 
 
+def test_a_pod_is_down_when_that_is_told_first() -> None:
+    down = [(at_s, pod("a", PodTerminated)) for at_s in (20, 30)]
+    (interval,) = settled(scene(*CAME, *down, start_s=0)).timeline.pods["u-a"].intervals
+    assert interval.terminated_ns == 20_000 * _MS
+
+
 def test_a_pod_by_its_name() -> None:
     """The newest that had come, else the first; none where another UID is asked for."""
     timeline = settled(scene(*CAME, (50, config(uid="u-2")), start_s=0)).timeline

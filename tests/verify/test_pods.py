@@ -94,6 +94,8 @@ def test_a_container_of_a_spec_by_its_name() -> None:
     named = [read.container(name) for name in ("app", "side", "other")]
     assert [None if each is None else each.image for each in named] == ["a:1", "b:2", None]
     assert [len(read.assumes(specs)) for specs in ((read,), (read, read))] == [0, 1]
+    manifest = msgspec.structs.replace(read, is_manifest=True)
+    assert manifest.pulls("app", None) == {"a:1": {None}}  # whose defaults are not known
 
 
 @pytest.mark.parametrize(

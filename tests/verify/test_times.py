@@ -108,13 +108,7 @@ def test_what_a_list_shows_is_not_forgotten() -> None:
 
 def test_an_event_shows_how_late_lines_are() -> None:
     event = KubernetesEvent(
-        **POD,
-        object_kind="Pod",
-        container="c",
-        type="Normal",
-        reason="Started",
-        message="",
-        count=1,
+        **POD, object_kind="Pod", container="c", type="Normal", reason="Started", message=""
     )
     assert span(times((70, event), started(100)), "1", 100) == (70, 100)
 
