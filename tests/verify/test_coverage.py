@@ -49,8 +49,8 @@ def evicted() -> Body:
 
 
 def thinned(first: int, last: int, missing: int) -> Body:
-    span = {"from_ts_ns": first * NS_PER_S, "to_ts_ns": last * NS_PER_S}
-    return LogThinned(**span, beats_expected=100, beats_missing=missing)
+    from_ns, to_ns = first * NS_PER_S, last * NS_PER_S
+    return LogThinned(from_ts_ns=from_ns, to_ts_ns=to_ns, beats_expected=100, beats_missing=missing)
 
 
 def lost(first: int, last: int) -> Body:
