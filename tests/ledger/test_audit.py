@@ -6,7 +6,7 @@ import pytest
 import zstandard
 
 from kubeledger.ledger.audit import audit
-from kubeledger.ledger.audit_walk import audit_recording
+from kubeledger.ledger.audit_walk import ChainWalk, audit_recording
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.storage import MANIFEST
 from kubeledger.model.errors import BadInputError
@@ -61,6 +61,7 @@ def test_digests_that_are_looked_for(tmp_path: Path, ledger: Ledger) -> None:
     spoilt[3] = spoilt[3].replace(b"a line", b"a lime")
     path.write_bytes(b"".join(spoilt))
     assert set(audit_recording(path, known).nodes[0].holds) == set(known[:3])
+    assert ChainWalk(NODE, 3, b"head").digest == b"head"  # where nothing follows
 
 
 def test_each_fault_of_a_recording_once(tmp_path: Path, ledger: Ledger) -> None:

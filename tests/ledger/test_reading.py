@@ -11,6 +11,7 @@ from kubeledger.ledger import segments as segments_module
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.manifest import is_superseded, merged_spans, spans_of
 from kubeledger.ledger.reader import Verify
+from kubeledger.ledger.sealing import seek_table
 from kubeledger.ledger.segments import Lines, Segment, lines_of
 from kubeledger.ledger.tail import Draft
 from kubeledger.ledger.writer import WriterOptions
@@ -113,6 +114,7 @@ def test_a_sealed_file_is_a_plain_zstd_file(large: Ledger) -> None:
     path = segment_paths(large)[0]
     with path.open("rb") as file:
         content = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True).read()
+        assert len(seek_table(file)) > 1
     info = large.info(NODE).segments[0]
     assert len(content) == info.size_bytes
     assert path.stat().st_size == info.stored_bytes

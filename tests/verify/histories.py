@@ -1,7 +1,7 @@
 """Histories for tests of verification: real recordings, changed copies, small scenes."""
 
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -23,7 +23,7 @@ from kubeledger.verify import (
     registry,
     verify,
 )
-from kubeledger.verify.context import Verifier
+from kubeledger.verify.context import Verifier, VerifyContext
 from tests.recordings import import_recording
 
 
@@ -55,6 +55,14 @@ def findings(
         for outcome in outcomes(records, variant)
         if not isinstance(outcome, Contradiction) and kind in {None, outcome.kind}
     ]
+
+
+def settled(records: Iterable[Record], variant: Variant = RECORDED) -> VerifyContext:
+    context = VerifyContext(variant)
+    for record in records:
+        context.prescan(record)
+    context.settle()
+    return context
 
 
 @contextmanager

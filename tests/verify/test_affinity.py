@@ -8,7 +8,16 @@ import pytest
 from kubeledger.model.bodies.resourcemanagers import Hint
 from kubeledger.model.record import Evidence
 from kubeledger.verify import Contradiction, Variant
+from kubeledger.verify.evidence.machine import Affinity, Alignment
 from tests.verify.device_world import Node, device_outcomes, hint
+
+
+def test_that_of_a_container_goes_before_that_of_its_pod() -> None:
+    stored = Alignment()
+    for seq, container in enumerate((None, "a")):
+        stored.store("pod", container, Affinity(seq, (), frozenset()))
+    assert [each and each.seq for each in map(stored.stored, ("pod", "pod"), "ab")] == [1, 0]
+
 
 BOTH = (hint(0), hint(1), hint(0, 1, preferred=False))
 

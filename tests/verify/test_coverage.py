@@ -15,6 +15,7 @@ from kubeledger.model.bodies.node import KubeletExited, LogThinned
 from kubeledger.model.record import Body, Evidence
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.coverage import Coverage
+from kubeledger.verify.evidence.sync_loop import PeriodicActivity
 from tests.verify.histories import kubelet_of, scene
 
 Steps = list[tuple[float, Body]]
@@ -48,12 +49,8 @@ def evicted() -> Body:
 
 
 def thinned(first: int, last: int, missing: int) -> Body:
-    return LogThinned(
-        from_ts_ns=first * NS_PER_S,
-        to_ts_ns=last * NS_PER_S,
-        beats_expected=100,
-        beats_missing=missing,
-    )
+    from_ns, to_ns = first * NS_PER_S, last * NS_PER_S
+    return LogThinned(from_ts_ns=from_ns, to_ts_ns=to_ns, beats_expected=100, beats_missing=missing)
 
 
 def lost(first: int, last: int) -> Body:
@@ -159,3 +156,15 @@ def test_the_log_ends_with_its_last_line() -> None:
         found.note(msgspec.structs.replace(shown, evidence=evidence))
         found.settle()
         assert (found.last_line_ns < 350 * NS_PER_S) == is_past
+
+
+def test_a_periodic_activity() -> None:
+    """Late by half a period, or by 15 seconds, it is still the next one."""
+    for period_s, seen_s, gaps, is_regular in (
+        (10, (0, 25), 0, True), (10, (0, 26), 1, False), (60, (0, 90), 0, True),
+        (60, (0, 91), 1, False), (10, (0, 10, 100, 200, 300), 3, False), (10, (0,), 0, False),
+    ):  # fmt: skip
+        found = PeriodicActivity("rounds", period_s * NS_PER_S)
+        for at_s in seen_s:
+            found.note(at_s * NS_PER_S)
+        assert (len(found.gaps()), found.is_regular) == (gaps, is_regular)

@@ -6,7 +6,7 @@ histories, and of histories of which lines, files and both ends are lost.
 
 import random
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from random import Random
 
@@ -17,6 +17,9 @@ from kubeledger.model.bodies.lifecycle import (
     ContainerStarted,
     PodConfigChanged,
     PodListed,
+    PodRejected,
+    PodTerminated,
+    PodTerminating,
 )
 from kubeledger.model.record import Body
 from kubeledger.simulate.engine.sim import Sim
@@ -25,7 +28,7 @@ from kubeledger.verify.evidence.gather import still_asked
 from kubeledger.verify.evidence.history_entries import HistoryEntry
 from tests.marks import nightly
 from tests.random_scenarios import random_plan
-from tests.verify.histories import kubelet_of, scene
+from tests.verify.histories import kubelet_of, scene, settled
 from tests.verify.properties.losses import LOSSES
 from tests.verify.properties.truths import Truth
 
@@ -69,10 +72,7 @@ def wrong(seed: int, how: str, forgotten: int = 0) -> Iterator[str]:
     """
     truth, counted = watched(seed)
     records = LOSSES[how](truth, Random(f"{seed}{how}"))
-    context = VerifyContext()
-    for record in records:
-        context.prescan(record)
-    context.settle()
+    context = settled(records)
     times = [record.ts_ns for record in records]
     begin_ns, end_ns = min(times, default=0), max(times, default=0)
     asked_ns = begin_ns + (end_ns - begin_ns) * forgotten // 100
@@ -106,6 +106,22 @@ def test_what_is_forgotten_is_not_missed(seed: int, forgotten: int) -> None:
     assert [(how, each) for how in LOSSES for each in wrong(seed, how, forgotten)] == []
 
 
+def pod(name: str, body: type[Body], **fields: object) -> Body:
+    return body(**{"namespace": "d", "pod": name, "pod_uid": f"u-{name}"} | fields)
+
+
+def config(operation: str = "ADD", uid: str | None = "u-a") -> Body:
+    return pod("a", PodConfigChanged, operation=operation, source="api", pod_uid=uid)
+
+
+def shown(phase: str = "Running", **fields: object) -> Body:
+    return pod("a", PodListed, spec={}, status={"phase": phase}, listed_by="kubelet", **fields)
+
+
+def runs(name: str) -> Body:
+    return pod(name, ContainerStarted, container="c", container_id=name, sandbox=False)
+
+
 def test_pods_that_are_gone_are_forgotten() -> None:
     """Only those that no source has, and of which nothing is told any more."""
     start = kubelet_of("1.30.14")
@@ -114,7 +130,7 @@ def test_pods_that_are_gone_are_forgotten() -> None:
         steps += [
             (1, pod(name, PodConfigChanged, operation="ADD", source="api")),
             (1, pod(name, PodListed, spec={"containers": []}, status={}, listed_by="api")),
-            (2, pod(name, ContainerStarted, container="c", container_id=name)),
+            (2, runs(name)),
         ]
     steps += [(9, pod(name, PodConfigChanged, operation="REMOVE", source="api")) for name in "ab"]
     steps += [(5000, pod("b", ContainerStarted, container="c", container_id="b2"))]
@@ -128,6 +144,44 @@ def test_pods_that_are_gone_are_forgotten() -> None:
     assert context.timeline.active(records[-1].ts_ns, records[-1].ts_ns).loss is None
 
 
+ENDS = partial(pod, "a", PodTerminating, grace_period_s=0)
+CAME: list[tuple[float, Body]] = [(0, kubelet_of(from_start=True)), (1, config()), (2, runs("a"))]
+AGAIN = (100, kubelet_of(pid=2, from_start=True))
+REFUSED = pod("a", PodRejected, reason="OutOfcpu", message="")
+
+
+@pytest.mark.parametrize(
+    ("steps", "at_s", "counts"),
+    [
+        ([*CAME, (11, ENDS(reason="deleted"))], 10, "must"),
+        ([*CAME, (8, runs("b")), (11, ENDS(reason="ended"))], 10, "may"),  # a relist saw it before
+        ([*CAME[:2], (2, shown("Pending")), (10, REFUSED)], 9, "may"),
+        ([*CAME, (10, shown(gone=True)), (20, shown())], 30, "must"),
+        ([*CAME, (9, config("REMOVE", uid=None))], 20, ""),
+        ([*CAME, (9, pod("a", PodTerminated)), AGAIN], 150, ""),
+        ([*CAME, (9, config("DELETE")), AGAIN, (101, config())], 110, "may"),
+    ],
+)
+def test_when_a_pod_counts(steps: list[tuple[float, Body]], at_s: int, counts: str) -> None:
+    timeline = settled(scene(*steps, (200, runs("b")), start_s=0)).timeline
+    found = timeline.active(at_s * 1000 * _MS, at_s * 1000 * _MS)
+    assert ("must" if "u-a" in found.must else "may" if "u-a" in found.may else "") == counts
+
+
+def test_a_pod_is_down_when_that_is_told_first() -> None:
+    down = [(at_s, pod("a", PodTerminated)) for at_s in (20, 30)]
+    (interval,) = settled(scene(*CAME, *down, start_s=0)).timeline.pods["u-a"].intervals
+    assert interval.terminated_ns == 20_000 * _MS
+
+
+def test_a_pod_by_its_name() -> None:
+    """The newest that had come, else the first; none where another UID is asked for."""
+    timeline = settled(scene(*CAME, (50, config(uid="u-2")), start_s=0)).timeline
+    asked = [(0, None), (10, None), (60, None), (60, "u-3")]
+    found = [timeline.pod(at_s * 1000 * _MS, uid, "d", "a") for at_s, uid in asked]
+    assert [each and each.uid for each in found] == ["u-a", "u-a", "u-2", None]
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(120, 160))
 def test_many_nodes(seed: int) -> None:
@@ -136,10 +190,7 @@ def test_many_nodes(seed: int) -> None:
 
 def test_most_of_what_counts_is_sure_where_nothing_is_lost() -> None:
     truth, counted = watched(1)
-    context = VerifyContext()
-    for record in truth.records:
-        context.prescan(record)
-    context.settle()
+    context = settled(truth.records)
     pairs = [
         (len(pods), context.timeline.active(ts_ns + _MS, ts_ns + _MS))
         for (ts_ns, pods), (next_ns, _) in pairwise(counted)
@@ -148,10 +199,6 @@ def test_most_of_what_counts_is_sure_where_nothing_is_lost() -> None:
     sure = sum(len(found.must) for _, found in pairs)
     assert sure >= 0.9 * sum(count for count, _ in pairs)
     assert sum(found.loss is not None for _, found in pairs) < 0.05 * len(pairs)
-
-
-def pod(name: str, body: type[Body], **fields: object) -> Body:
-    return body(namespace="d", pod=name, pod_uid=f"u-{name}", **fields)
 
 
 # What is remembered of a pod: what says nothing of later times goes.

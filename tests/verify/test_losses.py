@@ -250,6 +250,8 @@ def shown(
         ([(0, began()), (20, shown("b"))], []),  # it tells of no pod: its verbosity is low
         ([(0, began(whole=False)), (1, comes("a")), (20, shown("b"))], []),
         ([(0, began()), (1, comes("a")), (20, shown("b", phase="Failed"))], []),
+        ([(0, began()), (1, comes("a")), (40, shown("b")), (20, shown("b", phase="Failed"))],
+         ["ns/b"]),  # imported in another order
         ([(0, began()), (1, comes("a")), (5, shown("b"))], []),  # of the process before
         ([(0, began()), (1, comes("b")), (50, began()), (51, comes("a")), (70, shown("b"))],
          ["ns/b"]),

@@ -9,7 +9,14 @@ from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.model.bodies.lifecycle import PodConfigChanged, PodListed
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.container_specs import versions_of
-from kubeledger.verify.evidence.pod_intervals import ContainerRun, PodHistory
+from kubeledger.verify.evidence.history_entries import HistoryEntry, Listing
+from kubeledger.verify.evidence.pod_intervals import (
+    ContainerRun,
+    PodActiveInterval,
+    PodHistory,
+    Restarting,
+    ran_out,
+)
 from kubeledger.verify.evidence.pods import PodRegister
 from tests.replay.strategies import record
 
@@ -87,6 +94,8 @@ def test_a_container_of_a_spec_by_its_name() -> None:
     named = [read.container(name) for name in ("app", "side", "other")]
     assert [None if each is None else each.image for each in named] == ["a:1", "b:2", None]
     assert [len(read.assumes(specs)) for specs in ((read,), (read, read))] == [0, 1]
+    manifest = msgspec.structs.replace(read, is_manifest=True)
+    assert manifest.pulls("app", None) == {"a:1": {None}}  # whose defaults are not known
 
 
 @pytest.mark.parametrize(
@@ -101,6 +110,37 @@ def test_what_ran_at_a_time(at_ns: int, up: list[str]) -> None:
     ]
     pod = PodHistory(key="u1", uid="u1", namespace="default", name="web", runs=runs)
     assert [run.container_id for run in pod.ran(at_ns)] == up
+
+
+def test_whether_a_container_is_started_again() -> None:
+    """Whether its own policy counts is not known."""
+    for policy, own, exit_code, again in (
+        ("OnFailure", None, 1, True), ("OnFailure", None, None, None),
+        ("OnFailure", "Always", 1, True), ("Never", "Always", 1, None),
+    ):  # fmt: skip
+        spec = {"restartPolicy": policy, "containers": [{"name": "app", "restartPolicy": own}]}
+        found = Restarting(register((1, listed("u1", spec=spec))).at(1, "u1"))
+        assert found.again("app", exit_code) is again
+
+
+def test_a_pod_is_over_with_the_last_of_its_containers_but_for_sidecars() -> None:
+    for sidecar, over in ((None, True), ("Always", False)):
+        inits = [{"name": "side", "restartPolicy": sidecar}]
+        spec = {"containers": [{"name": "app"}], "initContainers": inits, "restartPolicy": "Never"}
+        policy = Restarting(register((1, listed("u1", spec=spec))).at(1, "u1"))
+        assert ran_out({"app": HistoryEntry(9, 9, "died", number=0)}, policy) is over
+
+
+def test_the_list_that_first_shows_a_failure() -> None:
+    """To the second, but not from before a later interval."""
+    who: dict[str, Any] = {"key": "u1", "uid": "u1", "namespace": "default", "name": "web"}
+    listing = Listing(by="kubelet", alive=False, is_told=True, final=True, failed=("r", "m"))
+    lists = [HistoryEntry(s * NS_PER_S, s, "listed", listing=listing) for s in (9, 29, 31)]
+    pod = PodHistory(**who, failures=lists)
+    for since_ns, seq in ((10 * NS_PER_S, 9), (30 * NS_PER_S, 31)):
+        interval = PodActiveInterval(**who, source=None, process=0, seq=1, since_ns=since_ns)
+        pod.intervals.append(interval)
+        assert pod.failure(interval, since_ns) == (seq, "r", "m")
 
 
 def test_what_shows_no_spec_adds_nothing() -> None:
@@ -142,7 +182,7 @@ def test_equal_objects_are_held_once() -> None:
     assert versions[0].as_(Pod) is versions[2].as_(Pod)
 
 
-@pytest.mark.parametrize("statuses", ["x", [5, None], {"name": "app"}, [[]]])
+@pytest.mark.parametrize("statuses", ["x", [5, None], {"name": "app"}, [[]], [{"name": "app"}]])
 def test_odd_statuses_are_left_out(statuses: object) -> None:
     found = register((1, listed("u1", status={"containerStatuses": statuses}))).at(1, "u1")
     assert found is not None

@@ -8,11 +8,10 @@ import pytest
 from kubeledger.model.record import Decision
 from kubeledger.model.wire.catalogue import BODY_TYPES
 from kubeledger.verify import Finding, verify
-from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.registry import RULES, Rule, verifiers_for, verifiers_of
 from tests.benchmarks.bench_verify import Repeated
 from tests.marks import nightly, slow
-from tests.verify.histories import findings, kubelet_of, reader, recorded, scene
+from tests.verify.histories import findings, kubelet_of, reader, recorded, scene, settled
 
 
 def test_every_kind_of_decision_has_its_verifier() -> None:
@@ -55,11 +54,8 @@ def test_only_the_verifiers_of_a_kind_find_the_same(node: str, known_from: str |
 
 
 def test_an_unknown_version_gives_no_profile() -> None:
-    context = VerifyContext()
-    body = kubelet_of("1.99.0")
-    record = scene((0, body))[0]
-    context.prescan(record)
-    context.settle()
+    (record,) = scene((0, kubelet_of("1.99.0")))
+    context = settled([record])
     context.observe(record)
     assert context.profile is None
     assert context.missing_profile == "the rules of kubelet 1.99.0"

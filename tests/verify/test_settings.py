@@ -10,7 +10,7 @@ from kubeledger.verify import Contradiction, Finding, Variant, Verdict, verify
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.finding import Tally
 from kubeledger.verify.variant import RECORDED, UNKNOWN, Settings
-from tests.verify.histories import kubelet_of, reader, scene, settings_told
+from tests.verify.histories import kubelet_of, reader, scene, settings_told, settled
 
 
 def observed(**values: object) -> SettingsObserved:
@@ -24,11 +24,8 @@ def started(pid: int, *, from_start: bool = True) -> KubeletStarted:
 def context_of(
     *bodies: tuple[int, Body], variant: Variant = RECORDED
 ) -> tuple[VerifyContext, list[Record]]:
-    context, records = VerifyContext(variant), scene(*bodies)
-    for record in records:
-        context.prescan(record)
-    context.settle()
-    return context, records
+    records = scene(*bodies)
+    return settled(records, variant), records
 
 
 def of_process(variant: Variant = RECORDED, **values: object) -> Settings:
@@ -91,27 +88,21 @@ def test_a_snapshot_counts_for_the_process_that_ran(
     name: str, from_start: bool, value: object
 ) -> None:
     """One from before the log is perhaps of a process that the log does not show."""
-    context = VerifyContext()
     at_ns = time_in_name("20260101T000010Z")
     assert at_ns is not None
     start, reported = scene((0, started(1, from_start=from_start)), (0, observed(maxPods=5)))
     start = msgspec.structs.replace(start, ts_ns=at_ns)
     taken_ns = time_in_name(name) or at_ns
     reported = msgspec.structs.replace(reported, ts_ns=taken_ns, evidence=(Evidence(file=name),))
-    for record in (start, reported):
-        context.prescan(record)
-    context.settle()
+    context = settled([start, reported])
     context.observe(start)
     assert context.settings.get("maxPods") == value
 
 
 def test_a_variant_version_goes_over_what_is_recorded() -> None:
     for recorded in ("1.20.2", None):
-        context = VerifyContext(Variant(kubelet_version="1.36.2"))
-        body = KubeletStarted(pid=1, kubelet_version=recorded, version_source=None)
-        record = scene((0, body))[0]
-        context.prescan(record)
-        context.settle()
+        (record,) = scene((0, kubelet_of(recorded)))
+        context = settled([record], Variant(kubelet_version="1.36.2"))
         context.observe(record)
         assert context.profile is not None
         assert context.profile.version.minor == 36

@@ -9,6 +9,7 @@ from kubeledger.model.bodies.lifecycle import (
     ContainerStarted,
     KubernetesEvent,
     PodListed,
+    PodTerminated,
 )
 from kubeledger.model.bodies.node import ClockStepped, NodeTroubled
 from kubeledger.model.record import Body
@@ -73,10 +74,6 @@ def test_the_greatest_of_spans_that_overlap(
     assert _most(spans) == greatest
 
 
-def test_a_relist_saw_it_a_little_earlier() -> None:
-    assert span(times(started(100)), "1", 100) == (97, 100)
-
-
 def test_a_list_says_it_to_the_second() -> None:
     found = times(started(100), died(160), listed(61, 90))
     assert span(found, "1", 100) == (61, 61)
@@ -91,15 +88,27 @@ def test_one_late_line_says_that_others_near_may_be_as_late() -> None:
     assert span(found, "3", 700) == (697, 700)
 
 
+def test_a_pod_is_over_after_its_containers() -> None:
+    found = times(started(100), (130, PodTerminated(**POD)), died(170))
+    assert found.late(170 * NS_PER_S) // NS_PER_S == 39
+
+
+def test_a_line_that_alone_is_early() -> None:
+    others = started(100), listed(99), started(200, "3"), listed(199, container_id="3")
+    found = times(*others, started(110, "2"), listed(150, container_id="2"))
+    assert (found.early("2", 110 * NS_PER_S) or ())[:1] == (150 * NS_PER_S,)
+
+
+def test_what_a_list_shows_is_not_forgotten() -> None:
+    found = times(started(100), died(160), listed(61, 90), started(110, "2"), died(160, "2"))
+    found.forget(900 * NS_PER_S, ())
+    found.settle()
+    assert found.late(100 * NS_PER_S) // NS_PER_S == 69
+
+
 def test_an_event_shows_how_late_lines_are() -> None:
     event = KubernetesEvent(
-        **POD,
-        object_kind="Pod",
-        container="c",
-        type="Normal",
-        reason="Started",
-        message="",
-        count=1,
+        **POD, object_kind="Pod", container="c", type="Normal", reason="Started", message=""
     )
     assert span(times((70, event), started(100)), "1", 100) == (70, 100)
 

@@ -34,7 +34,7 @@ class Surroundings(msgspec.Struct):
     """What an interval depends on besides the pod's own history; all of it is settled.
 
     Attributes:
-        configured: process -> its first config line.
+        configured: process -> a config line of it.
         terminations: the log has lines that say that all of a pod is down.
     """
 
@@ -204,7 +204,7 @@ class IntervalBuilder:
             asked.admitted = True
             return
         interval = self._current(entry, process)
-        if interval.terminated_ns is not None and interval.terminated_ns <= entry.ts_ns:
+        if interval.terminated_ns is not None:
             interval.admitted = True  # all of it was down before the record says so
             return
         interval.decided_ns, interval.admitted = entry.ts_ns, True

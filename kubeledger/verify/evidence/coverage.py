@@ -144,8 +144,7 @@ class Coverage:
         self._signals = PeriodicActivity("eviction signals", SIGNALS_NS)
         self._lines = PeriodicActivity("lines", SIGNALS_NS)
         self._exits: list[int] = []
-        self._two_clocks: list[tuple[int, int, int | None]] = []
-        self._unjoined = False
+        self._apart: list[tuple[int, int, int | None]] = []
         self._line_ends: tuple[int, int] | None = None
         self._evicted: list[int] = []
         self._holes: list[tuple[int, int]] = []
@@ -206,9 +205,8 @@ class Coverage:
             two_clocks: of ``Times.two_clocks``.
             unjoined: sources call pods by other names; see ``are_unjoined``.
         """
-        self._unjoined = unjoined
         self._poison, self._missing, self._gaps = [], [], []
-        self._two_clocks = list(two_clocks)
+        self._apart = list(two_clocks)
         self._starts.sort()
         self._start_times = [ts_ns for ts_ns, _, _ in self._starts]
         self._classes.settle(self._start_times)
@@ -227,9 +225,10 @@ class Coverage:
         for seq, stamps in self._stamps:
             around = min(stamps) - _STAMP_AROUND_NS, max(stamps) + _STAMP_AROUND_NS
             self._add(seq, _STAMP, poison=around)
-        for seq, from_ns, to_ns in self._two_clocks:
+        for seq, from_ns, to_ns in self._apart:
             self._add(seq, _STEP, poison=(from_ns, to_ns))
         if unjoined:
+            self._apart.append((0, 0, None))
             self._add(0, _UNJOINED, poison=(None, None))
         for pod in self._pods_without_add.found():
             span = pod.from_ts_ns, pod.to_ts_ns
@@ -360,9 +359,9 @@ class Coverage:
 
         Lines between two steps that the log shows go by one clock.
         """
-        return self._unjoined or any(
+        return any(
             start <= ts_ns and (end is None or ts_ns < end) and not (seq and by_lines)
-            for seq, start, end in self._two_clocks
+            for seq, start, end in self._apart
         )
 
     def is_watched(self, ts_ns: int) -> bool:

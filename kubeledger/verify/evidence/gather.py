@@ -42,7 +42,7 @@ class Gathered(msgspec.Struct):
 
     Attributes:
         pods: key -> pod.
-        configured: process -> its first config line.
+        configured: process -> a config line of it.
         listed: (n,) times of the kubelet's lists.
         preempted_for: pod -> when the last victim was killed for it, as far as records show.
         terminations: records tell when pods have ended.
@@ -122,8 +122,7 @@ def gather(
 
 def _configured(found: Gathered, process: Process | None, ts_ns: int) -> None:
     if process is not None:
-        first_ns = found.configured.get(process.number, ts_ns)
-        found.configured[process.number] = min(first_ns, ts_ns)
+        found.configured.setdefault(process.number, ts_ns)
 
 
 def is_gone(entries: Sequence[HistoryEntry], before_ns: int) -> bool:

@@ -283,8 +283,8 @@ class LoggedClasses:
 
 
 def _see(minutes: dict[int, tuple[int, int]], ts_ns: int) -> None:
-    first_ns, last_ns = minutes.get(ts_ns // (60 * NS_PER_S), (ts_ns, ts_ns))
-    minutes[ts_ns // (60 * NS_PER_S)] = min(first_ns, ts_ns), max(last_ns, ts_ns)
+    first_ns, last_ns = minutes.get(minute := ts_ns // (60 * NS_PER_S), (ts_ns, ts_ns))
+    minutes[minute] = min(first_ns, ts_ns), max(last_ns, ts_ns)
 
 
 # Records that the ledger knows it lost, gathered from a history's records in any order.

@@ -282,14 +282,12 @@ def _restarts(policy: str | None, exit_code: int | None) -> bool | None:
 
 def ran_out(ends: Mapping[str, HistoryEntry], policy: Restarting) -> bool:
     """Whether a pod has ended, by the last deaths (``ends``) of all its containers that started."""
-    if policy.always or policy.has_sidecars:
-        return False
     failed = [n for n, entry in ends.items() if policy.is_init(n) and entry.number not in (0, None)]
-    if any(policy.fails(name) is True for name in failed):
-        return True
     own = {name: entry for name, entry in ends.items() if not policy.is_init(name)}
     all_ended = policy.names is not None and own.keys() == set(policy.names)
-    return all_ended and all(policy.again(n, entry.number) is False for n, entry in own.items())
+    none_again = all(policy.again(n, entry.number) is False for n, entry in own.items())
+    is_over = any(policy.fails(name) is True for name in failed) or (all_ended and none_again)
+    return is_over and not policy.has_sidecars
 
 
 def inherited(
