@@ -273,6 +273,7 @@ def anew(body: PodListed, **fields: object) -> PodListed:
         (one(RUNS, startTime=LATER), one(RUNS, startTime=EARLY), "to have begun earlier"),
         (one(RUNS, startTime=EARLY), one(RUNS, startTime=LATER), None),
         (one(RUNS, phase="Failed"), one(RUNS, phase="Running"), "a pod to go on after it had"),
+        (one(RUNS, phase="Failed"), one(RUNS), None),  # what is left of a list does not say
         (one(RUNS, phase="Pending"), one(RUNS, phase="Succeeded"), None),
         (anew(one(RUNS), deletion_ts_ns=1), one(RUNS), "a pod that is no more to be deleted"),
         (one(RUNS), anew(one(RUNS), deletion_ts_ns=1), None),
@@ -282,6 +283,12 @@ def anew(body: PodListed, **fields: object) -> PodListed:
 def test_lists_of_one_source_go_on(first: PodListed, later: PodListed, what: str | None) -> None:
     found = disputes(scene((0, first), (9, later), (18, later)))
     assert [what is not None and what in each.why for each in found] == [True] * (what is not None)
+
+
+@pytest.mark.parametrize("later", [one(RUNS), one(RUNS, 2, "c-2"), one(WAITS)])
+def test_one_api_server_is_behind_another(later: PodListed) -> None:
+    newest = anew(ended(), listed_by="api", deletion_ts_ns=1)
+    assert not disputes(scene((0, newest), (9, anew(later, listed_by="api")), (18, newest)))
 
 
 def test_two_containers_of_one_id() -> None:
