@@ -252,7 +252,9 @@ class SourceDisputes(Verifier):
     def _pod_evicted(self, record: Record, body: PodEvicted, _: NodeState) -> None:
         """The manager waits for the pod that it chose, and does nothing else until it ends."""
         subject = f"pod/{name_key(body.namespace, body.pod)}"
-        value = None, None if body.message is None else _bare(body.message)
+        # Where no line parts two rounds one record has the lines of both.
+        rounds = sum("Evicting pod" in (piece.text or "") for piece in record.evidence)
+        value = None, None if body.message is None or rounds > 1 else _bare(body.message)
         end = _row("eviction", subject, value, record, body.message or "evicted")
         self._ends.setdefault((end.kind, end.subject), []).append((body.pod_uid, end))
         awaited, is_open = self._awaited, body.rank is not None and body.evicted is None
@@ -477,7 +479,7 @@ def _may_be_one(change: Parts | int | None, reading: Parts | int | None) -> bool
         return change <= reading  # type: ignore[operator] # a fact is of one kind
     for given in zip(change, reading, strict=True):
         # A terminal breaks lines.
-        texts = ["".join(text.split(" ")) for text in given if text is not None]
+        texts = ["".join(text.split()) for text in given if text is not None]
         if len(texts) < 2 or not all(map(is_plain, texts)):
             continue
         short, long = sorted(texts, key=len)

@@ -238,9 +238,10 @@ class Affinities(DeviceTable):
         return wrong
 
     def _is_own(self, setting: str) -> bool:
-        """Whether a setting is the recorded one, and its sources agree."""
+        """Whether a setting is that of the process, and its sources agree."""
         settings = self.context.settings
-        return setting not in settings.disputed | settings.variant.settings.keys()
+        doubtful = settings.disputed | settings.of_files
+        return setting not in doubtful | settings.variant.settings.keys()
 
     def _compare_scope(self, record: Record, body: AffinityDecided) -> None:
         """Hints and merged hint are about a container, or a pod: the setting says which."""
