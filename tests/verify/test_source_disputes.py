@@ -162,6 +162,7 @@ def watched(*told: tuple[float, Body]) -> list[Record]:
         ([LOW.format(1), LOW.format(2)], LOW.format(1), False),
         ([LOW.format(1), LOW.format(2)], LOW.format(3), True),
         ([LOW.format(1), None], LOW.format(3), False),  # it may be that one's
+        ([LOW.format(1)], LOW.format(1).replace(" ", " \t"), False),  # wrapped
         ([LIMIT], LIMIT, False),
         ([LIMIT], LIMIT.replace("15Mi", "25Mi"), True),
         ([LOW.format(1)], "The node had condition: [MemoryPressure]. ", False),  # a refusal
@@ -178,6 +179,18 @@ def test_messages_of_evictions(messages: list[str | None], shown: str, is_disput
         evictions = [(300.0 + n, evicted(each)) for n, each in enumerate(messages)]
         assert bool(disputes(watched(*evictions, (310, told)))) == is_disputed
         assert not disputes(scene(*evictions, (310, told)))  # of a log that has holes
+
+
+@pytest.mark.parametrize(("rounds", "is_disputed"), [(1, True), (2, False)])
+def test_lines_of_two_rounds(rounds: int, is_disputed: bool) -> None:
+    """The line between them was lost: the second message is of the same record."""
+    event = KubernetesEvent(**POD, object_kind="Pod", type="Warning", reason="Evicted",
+                            message=LOW.format(2))  # fmt: skip
+    records = watched((300, evicted(LOW.format(1))), (301, event))
+    at = next(n for n, each in enumerate(records) if isinstance(each.body, PodEvicted))
+    lines = told_by(records[at].body, *['"Evicting pod" pod="ns/web"'] * rounds)[0].evidence
+    records[at] = msgspec.structs.replace(records[at], evidence=lines)
+    assert bool(disputes(records)) == is_disputed
 
 
 @pytest.mark.parametrize(
