@@ -29,8 +29,8 @@ NO_STARTUP = "Container app failed startup probe, will be restarted"
 EARLIER = "bba7be9afe61fceea437c22a6bd1bf870f2ece8e18b768f76c81af38a4ea6d8c"
 LATER = "d771d5acb9d72e01f5bed790127d1a125610f3de787167f7223bd58ed00dd065"
 GOES_ON = {
-    "pod": "http-probe", "pod_uid": "e602daff-b367-4acd-8bbf-9f0a260445ab", "container": "web",
-    "container_id": "05bab7ec44a3e78251dff1f2e46b986c0c9e7decd6b720bc7e17771c1d2fdbf7",
+    "pod": "ready-flap", "pod_uid": "9c33f1d1-63ea-4975-bb32-0d0e6ceed50d", "container": "app",
+    "container_id": "911d01e48a077a5927cf5b3fd63574e635dadc95612ca7a10a24e2ecd66aeeac",
 }  # fmt: skip
 SLOW = {"pod": "startup-slow", "pod_uid": "3212f4ae-2baa-40c3-9d61-a9abd4824454"}
 
@@ -57,7 +57,7 @@ GUARDS = (
           "no worker changes from"),
     Guard("golden/devices-release", "devicemanager.DevicesReleased", 0,
           {"container": "train", "resource": "example.com/gpu"}, "at once, never a part"),
-    Guard("node-a", KILLED, 6, GOES_ON | {"reason": None, "message": None},
+    Guard("node-a", KILLED, 1, GOES_ON | {"reason": None, "message": None},
           "at least, and was not killed again"),
     Guard("node-a", KILLED, 0, {"container_id": LATER}, "was started at"),
     Guard("node-a", "devicemanager.AllocationFailed", 0, SLOW | {"container": None},

@@ -43,8 +43,7 @@ class Process(msgspec.Struct):
         settings: by KubeletConfiguration field (or ``--flag``), values as parsed from JSON.
         settings_seq: record that shows them; None when none does.
         disputed: settings on which sources differ.
-        of_files: settings that only a configuration file shows, or a snapshot long after the end
-            of the log, which may be of another time.
+        of_files: settings that only a file, or a snapshot after the log, shows: of another time.
     """
 
     number: int

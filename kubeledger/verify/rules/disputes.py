@@ -293,8 +293,8 @@ class SourceDisputes(Verifier):
             self._show_end(record, body, each.get("reason"), each.get("message"))
         rows = _listed(record, body, status) if status else ()
         # One API server may be behind another.
-        is_kubelets = body.listed_by == "kubelet"
-        self._go_on(*(row for row in rows if is_kubelets or isinstance(row.value, tuple)))
+        by_kubelet = body.listed_by == "kubelet"
+        self._go_on(*(row for row in rows if by_kubelet or isinstance(row.value, tuple)))
         for shown in instances_in(status):
             self._belongs(record, shown.container_id, body)
 
@@ -401,12 +401,11 @@ def _listed(record: Record, body: PodListed, status: dict[str, Any]) -> Iterator
     pod, by = f"{body.namespace}/{body.pod}", f", by the {body.listed_by}"
     life = f"{body.pod_uid} since {status.get('startTime')}{by}"
     phase, deleted = status.get("phase"), int(body.deletion_ts_ns is not None)
-    is_over = int(phase in TERMINAL_PHASES) if phase else None
 
     def row(kind: str, subject: str, of: str, value: Parts | int | None, shown: object) -> Row[Any]:
         return _row(kind, subject, value, record, f"{kind} {shown}", of)
 
-    yield row("phase", f"pod/{pod}", life, is_over, phase)
+    yield row("phase", f"pod/{pod}", life, int(phase in TERMINAL_PHASES) if phase else None, phase)
     yield row("deletionTimestamp", f"pod/{pod}", life, deleted, body.deletion_ts_ns)
     yield row("startTime", f"pod/{pod}", f"{body.pod_uid}{by}", time_in(status, "startTime"), life)
     if body.created_ts_ns is not None:
@@ -418,10 +417,10 @@ def _listed(record: Record, body: PodListed, status: dict[str, Any]) -> Iterator
     for each in instances_in(status):
         subject, of, shown = f"container/{pod}/{each.name}", each.container_id, each.shown
         facts = {"restartCount": each.restart_count, "startedAt": each.time("startedAt")}
-        is_dead = each.state == "terminated" or shown.get("reason") == "CrashLoopBackOff"
+        is_over = each.state == "terminated" or shown.get("reason") == "CrashLoopBackOff"
         if shown.get("exitCode") != LOST_EXIT_CODE and shown.get("reason") != _UNKNOWN:
-            if is_dead or each.state == "running":
-                yield row("state", subject, f"{of}{by}", int(is_dead), each.state)
+            if is_over or each.state == "running":
+                yield row("state", subject, f"{of}{by}", int(is_over), each.state)
             facts |= {"finishedAt": each.time("finishedAt"), "exitCode": shown.get("exitCode")}
         for kind, value in facts.items():
             if value is not None:

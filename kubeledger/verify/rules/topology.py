@@ -239,9 +239,8 @@ class Affinities(DeviceTable):
 
     def _is_own(self, setting: str) -> bool:
         """Whether a setting is that of the process, and its sources agree."""
-        settings = self.context.settings
-        doubtful = settings.disputed | settings.of_files
-        return setting not in doubtful | settings.variant.settings.keys()
+        known = self.context.settings
+        return setting not in known.disputed | known.of_files | known.variant.settings.keys()
 
     def _compare_scope(self, record: Record, body: AffinityDecided) -> None:
         """Hints and merged hint are about a container, or a pod: the setting says which."""
