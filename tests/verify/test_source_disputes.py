@@ -262,6 +262,11 @@ def ended(**fields: object) -> PodListed:
     return one({"terminated": ENDED | fields})
 
 
+def static(**status: object) -> PodListed:
+    annotations = {"kubernetes.io/config.source": "file"}
+    return msgspec.structs.replace(one(RUNS, **status), annotations=annotations)
+
+
 def anew(body: PodListed, **fields: object) -> PodListed:
     return msgspec.structs.replace(body, **fields)
 
@@ -287,6 +292,7 @@ def anew(body: PodListed, **fields: object) -> PodListed:
         (one(RUNS, startTime=EARLY), one(RUNS, startTime=LATER), None),
         (one(RUNS, phase="Failed"), one(RUNS, phase="Running"), "a pod to go on after it had"),
         (one(RUNS, phase="Failed"), one(RUNS), None),  # what is left of a list does not say
+        (static(phase="Failed"), static(phase="Running"), None),  # another process runs it
         (one(RUNS, phase="Pending"), one(RUNS, phase="Succeeded"), None),
         (anew(one(RUNS), deletion_ts_ns=1), one(RUNS), "a pod that is no more to be deleted"),
         (one(RUNS), anew(one(RUNS), deletion_ts_ns=1), None),

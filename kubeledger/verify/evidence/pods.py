@@ -34,8 +34,7 @@ class ListedInstance(msgspec.Struct):
         began_ns, ended_ns: when it was started and ended, to the second; None when no list says.
         is_lost: the runtime lost it: what lists show of it until then may be old.
         ended: (time, record) of the first list that shows it ended; None when none does.
-        ran: (time, record) of the last list of the kubelet that shows it running.
-        lived: the last time at which it ran by any list's times, or ``ran``; and that list.
+        lived: the last time at which it ran by a list of the kubelet, or any list's times.
         counts: restarts up to it -> how many lists show so many.
     """
 
@@ -46,7 +45,6 @@ class ListedInstance(msgspec.Struct):
     ended_ns: int | None = None
     is_lost: bool = False
     ended: tuple[int, int] | None = None
-    ran: tuple[int, int] = (0, 0)
     lived: tuple[int, int] = (0, 0)
     counts: Counter[int] = msgspec.field(default_factory=Counter)
 
@@ -89,7 +87,7 @@ class ListedInstances:
                 own.lived = max(own.lived, (ended_ns, record.seq))
         # An API server's list is behind what the kubelet tells it, by nobody knows how much.
         if shown.state == "running" and getattr(record.body, "listed_by", None) == "kubelet":
-            own.lived, own.ran = max(own.lived, at), max(own.ran, at)
+            own.lived = max(own.lived, at)
 
     def forget(self, gone: Collection[str]) -> None:
         """Nobody asks for some pods any more; by their UIDs."""

@@ -395,17 +395,20 @@ class SourceDisputes(Verifier):
 def _listed(record: Record, body: PodListed, status: dict[str, Any]) -> Iterator[Row[Any]]:
     """What stays as it is (a text), or only rises (a number), while a pod lives, in a list.
 
-    A static pod may come anew under its UID. A runtime that loses all of a container's instances
-    makes the kubelet count from 0 again, and of what it had lost nothing is sure.
+    A static pod may come anew under its UID, and goes on after a restart. A runtime that loses
+    all of a container's instances makes the kubelet count from 0 again, and of what it had lost
+    nothing is sure.
     """
     pod, by = f"{body.namespace}/{body.pod}", f", by the {body.listed_by}"
     life = f"{body.pod_uid} since {status.get('startTime')}{by}"
     phase, deleted = status.get("phase"), int(body.deletion_ts_ns is not None)
+    is_static = body.annotations.get("kubernetes.io/config.source") in ("file", "http")
+    ended = None if is_static or not phase else int(phase in TERMINAL_PHASES)
 
     def row(kind: str, subject: str, of: str, value: Parts | int | None, shown: object) -> Row[Any]:
         return _row(kind, subject, value, record, f"{kind} {shown}", of)
 
-    yield row("phase", f"pod/{pod}", life, int(phase in TERMINAL_PHASES) if phase else None, phase)
+    yield row("phase", f"pod/{pod}", life, ended, phase)
     yield row("deletionTimestamp", f"pod/{pod}", life, deleted, body.deletion_ts_ns)
     yield row("startTime", f"pod/{pod}", f"{body.pod_uid}{by}", time_in(status, "startTime"), life)
     if body.created_ts_ns is not None:

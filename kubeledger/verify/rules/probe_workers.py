@@ -184,7 +184,7 @@ class Workers:
         pod = context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
         runs = [] if pod is None else pod.runs_of(body.container)
         listed = context.instances.instance(container_id)
-        alive_ns = 0 if listed is None else max(listed.ran[0], listed.ended_ns or 0)
+        alive_ns = 0 if listed is None else listed.lived[0]
         shown = [run.died_ns for run in runs if run.container_id == container_id]
         lost = runs and shown == [None] and (
             runs[-1].container_id != container_id or context.instances.over(worker.key) is not None
