@@ -262,9 +262,9 @@ def ended(**fields: object) -> PodListed:
     return one({"terminated": ENDED | fields})
 
 
-def static(**status: object) -> PodListed:
+def static(phase: str) -> PodListed:
     annotations = {"kubernetes.io/config.source": "file"}
-    return msgspec.structs.replace(one(RUNS, **status), annotations=annotations)
+    return anew(one(RUNS, phase=phase), annotations=annotations)
 
 
 def anew(body: PodListed, **fields: object) -> PodListed:
