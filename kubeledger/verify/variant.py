@@ -212,7 +212,7 @@ class Settings:
         """Another process runs; None: nothing is known of it."""
         self._read: dict[object, tuple[Any, set[str]]] = {}
         self.asked: set[str] = set()
-        self._of_files: frozenset[str] = frozenset() if process is None else process.of_files
+        self.of_files: frozenset[str] = frozenset() if process is None else process.of_files
         self.seq = None if process is None else process.settings_seq
         self.disputed: frozenset[str] = frozenset() if process is None else process.disputed
         self._recorded: Mapping[str, Any] = {} if process is None else process.settings
@@ -247,7 +247,7 @@ class Settings:
 
     def get(self, name: str) -> Any:  # noqa: ANN401 # any JSON value
         """Value of a setting; ``UNKNOWN`` when no source says."""
-        if name in self._of_files:
+        if name in self.of_files:
             self.asked.add(name)
         return self._values.get(name, UNKNOWN)
 

@@ -188,6 +188,8 @@ def test_what_managers_refuse(version: str) -> None:
     topology = ("TopologyAffinityError", "Resources cannot be allocated with Topology locality")
     world: list[Any] = [start(version), listed("a")]
     assert reported(*world, refused("a", 1, *topology), (1.005, no_hint)) == "match"
+    wrapped = topology[0], topology[1].replace(" ", " \t")
+    assert reported(*world, refused("a", 1, *wrapped), (1.005, no_hint)) == "match"
     assert reported(*world, admitted("a", 1), (1.005, no_hint)) == "impossible"
     failed = AllocationFailed(
         **identity("a"), container="c", resource="x/y", error="no devices", requested=1

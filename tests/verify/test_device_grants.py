@@ -1,10 +1,14 @@
 """Granted devices, and those given back, in small scenes."""
 
+import msgspec
 import pytest
 
 from kubeledger.model.bodies.devicemanager import DevicesReported, EndpointStopped
 from kubeledger.model.bodies.lifecycle import ContainerStarted
-from tests.verify.device_world import GPU, Node, hint
+from kubeledger.model.record import Evidence
+from kubeledger.model.units import NS_PER_S
+from kubeledger.verify import Contradiction
+from tests.verify.device_world import GPU, Node, device_outcomes, hint
 
 HOLDERS = f"all holders of {GPU} at that time"
 
@@ -203,6 +207,28 @@ def test_a_checkpoint_lacks_what_a_pod_was_granted(runs: bool) -> None:
         node.live_on("a")
     sides = [[side.seq for side in each.sides] for each in node.contradictions()]
     assert sides == ([[grant, given_back]] if runs else [])
+
+
+@pytest.mark.parametrize(
+    ("line", "late_ns", "is_disputed"),
+    [("to c", 0, True), ("to it", 1, True), ("to it", 0, False)],
+)
+def test_lines_of_one_second(line: str, late_ns: int, is_disputed: bool) -> None:
+    """Which container asked is known by their order, which stamps of whole seconds do not keep."""
+    node = one_pod()
+    grant = node.grant("a", "gpu-1")
+    node.checkpoint({("a", "c"): {"-1": ("gpu-0",)}})
+    records = [
+        msgspec.structs.replace(
+            each, ts_ns=each.ts_ns // NS_PER_S * NS_PER_S + late_ns,
+            evidence=(Evidence(file="kubelet.log", line=1, text=line),),
+        )
+        if each.seq == grant
+        else each
+        for each in node.records()
+    ]  # fmt: skip
+    found = [each for each in device_outcomes(records) if isinstance(each, Contradiction)]
+    assert bool(found) == is_disputed
 
 
 def test_a_checkpoint_with_a_wrong_checksum_counts_for_nothing() -> None:

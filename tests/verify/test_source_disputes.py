@@ -162,6 +162,7 @@ def watched(*told: tuple[float, Body]) -> list[Record]:
         ([LOW.format(1), LOW.format(2)], LOW.format(1), False),
         ([LOW.format(1), LOW.format(2)], LOW.format(3), True),
         ([LOW.format(1), None], LOW.format(3), False),  # it may be that one's
+        ([LOW.format(1)], LOW.format(1).replace(" ", " \t"), False),  # wrapped
         ([LIMIT], LIMIT, False),
         ([LIMIT], LIMIT.replace("15Mi", "25Mi"), True),
         ([LOW.format(1)], "The node had condition: [MemoryPressure]. ", False),  # a refusal
@@ -178,6 +179,18 @@ def test_messages_of_evictions(messages: list[str | None], shown: str, is_disput
         evictions = [(300.0 + n, evicted(each)) for n, each in enumerate(messages)]
         assert bool(disputes(watched(*evictions, (310, told)))) == is_disputed
         assert not disputes(scene(*evictions, (310, told)))  # of a log that has holes
+
+
+@pytest.mark.parametrize(("rounds", "is_disputed"), [(1, True), (2, False)])
+def test_lines_of_two_rounds(rounds: int, is_disputed: bool) -> None:
+    """The line between them was lost: the second message is of the same record."""
+    event = KubernetesEvent(**POD, object_kind="Pod", type="Warning", reason="Evicted",
+                            message=LOW.format(2))  # fmt: skip
+    records = watched((300, evicted(LOW.format(1))), (301, event))
+    at = next(n for n, each in enumerate(records) if isinstance(each.body, PodEvicted))
+    lines = told_by(records[at].body, *['"Evicting pod" pod="ns/web"'] * rounds)[0].evidence
+    records[at] = msgspec.structs.replace(records[at], evidence=lines)
+    assert bool(disputes(records)) == is_disputed
 
 
 @pytest.mark.parametrize(
@@ -249,6 +262,11 @@ def ended(**fields: object) -> PodListed:
     return one({"terminated": ENDED | fields})
 
 
+def static(phase: str) -> PodListed:
+    annotations = {"kubernetes.io/config.source": "file"}
+    return anew(one(RUNS, phase=phase), annotations=annotations)
+
+
 def anew(body: PodListed, **fields: object) -> PodListed:
     return msgspec.structs.replace(body, **fields)
 
@@ -273,6 +291,8 @@ def anew(body: PodListed, **fields: object) -> PodListed:
         (one(RUNS, startTime=LATER), one(RUNS, startTime=EARLY), "to have begun earlier"),
         (one(RUNS, startTime=EARLY), one(RUNS, startTime=LATER), None),
         (one(RUNS, phase="Failed"), one(RUNS, phase="Running"), "a pod to go on after it had"),
+        (one(RUNS, phase="Failed"), one(RUNS), None),  # what is left of a list does not say
+        (static(phase="Failed"), static(phase="Running"), None),  # another process runs it
         (one(RUNS, phase="Pending"), one(RUNS, phase="Succeeded"), None),
         # A list without the start of a static pod does not tell one life from the next.
         (listed({"phase": "Failed"}), listed({"phase": "Running"}), None),
@@ -284,6 +304,12 @@ def anew(body: PodListed, **fields: object) -> PodListed:
 def test_lists_of_one_source_go_on(first: PodListed, later: PodListed, what: str | None) -> None:
     found = disputes(scene((0, first), (9, later), (18, later)))
     assert [what is not None and what in each.why for each in found] == [True] * (what is not None)
+
+
+@pytest.mark.parametrize("later", [one(RUNS), one(RUNS, 2, "c-2"), one(WAITS)])
+def test_one_api_server_is_behind_another(later: PodListed) -> None:
+    newest = anew(ended(), listed_by="api", deletion_ts_ns=1)
+    assert not disputes(scene((0, newest), (9, anew(later, listed_by="api")), (18, newest)))
 
 
 def test_two_containers_of_one_id() -> None:

@@ -50,8 +50,7 @@ class ListedInstance(msgspec.Struct):
         began_ns, ended_ns: when it was started and ended, to the second; None when no list says.
         is_lost: the runtime lost it: what lists show of it until then may be old.
         ended: (time, record) of the first list that shows it ended; None when none does.
-        ran: (time, record) of the last list of the kubelet that shows it running.
-        lived: the last time at which it ran by any list, and that list.
+        lived: the last time at which it ran by a list of the kubelet, or any list's times.
         counts: restarts up to it -> how many lists show so many.
     """
 
@@ -62,7 +61,6 @@ class ListedInstance(msgspec.Struct):
     ended_ns: int | None = None
     is_lost: bool = False
     ended: tuple[int, int] | None = None
-    ran: tuple[int, int] = (0, 0)
     lived: tuple[int, int] = (0, 0)
     counts: Counter[int] = msgspec.field(default_factory=Counter)
 
@@ -103,10 +101,9 @@ class ListedInstances:
             if not own.is_lost and (ended_ns := shown.time("finishedAt")) is not None:
                 own.ended_ns = ended_ns
                 own.lived = max(own.lived, (ended_ns, record.seq))
-        if shown.state == "running":
+        # An API server's list is behind what the kubelet tells it, by nobody knows how much.
+        if shown.state == "running" and getattr(record.body, "listed_by", None) == "kubelet":
             own.lived = max(own.lived, at)
-            if getattr(record.body, "listed_by", None) == "kubelet":
-                own.ran = max(own.ran, at)
 
     def forget(self, gone: Collection[str]) -> None:
         """Nobody asks for some pods any more; by their UIDs."""

@@ -22,7 +22,7 @@ from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import time_in_name
-from kubeledger.verify.evidence.coverage import Coverage
+from kubeledger.verify.evidence.coverage import SILENCE_NS, Coverage
 
 _ALIKE_MIN: Final = 2
 """So many accounts that agree hold for a process that gives none."""
@@ -43,7 +43,7 @@ class Process(msgspec.Struct):
         settings: by KubeletConfiguration field (or ``--flag``), values as parsed from JSON.
         settings_seq: record that shows them; None when none does.
         disputed: settings on which sources differ.
-        of_files: settings that only a configuration file shows, which may be of another time.
+        of_files: settings that only a file, or a snapshot after the log, shows: of another time.
     """
 
     number: int
@@ -180,7 +180,9 @@ class Processes:
                 process.settings = decoded
                 process.settings_seq = found.seq
                 process.disputed = frozenset(text.partition(":")[0] for text in conflicts)
-                process.of_files = frozenset(n for n, s in settings.items() if s.source == "file")
+                is_later = 0 < coverage.last_line_ns < found.ts_ns - SILENCE_NS
+                files = (n for n, s in settings.items() if is_later or s.source == "file")
+                process.of_files = frozenset(files)
             else:
                 process.settings, process.settings_seq = self._alike(process)
 

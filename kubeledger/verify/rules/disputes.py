@@ -248,7 +248,9 @@ class SourceDisputes(Verifier):
     def _pod_evicted(self, record: Record, body: PodEvicted, _: NodeState) -> None:
         """The manager waits for the pod that it chose, and does nothing else until it ends."""
         subject = f"pod/{name_key(body.namespace, body.pod)}"
-        value = None, None if body.message is None else _bare(body.message)
+        # Where no line parts two rounds one record has the lines of both.
+        rounds = sum("Evicting pod" in (piece.text or "") for piece in record.evidence)
+        value = None, None if body.message is None or rounds > 1 else _bare(body.message)
         end = _row("eviction", subject, value, record, body.message or "evicted")
         self._ends.setdefault((end.kind, end.subject), []).append((body.pod_uid, end))
         awaited, is_open = self._awaited, body.rank is not None and body.evicted is None
@@ -285,7 +287,10 @@ class SourceDisputes(Verifier):
         status = body.status or {}
         for each in (status, *(status.get("conditions") or ())):
             self._show_end(record, body, each.get("reason"), each.get("message"))
-        self._go_on(*_listed(record, body, status) if status else ())
+        rows = _listed(record, body, status) if status else ()
+        # One API server may be behind another.
+        by_kubelet = body.listed_by == "kubelet"
+        self._go_on(*(row for row in rows if by_kubelet or isinstance(row.value, tuple)))
         for shown in instances_in(status):
             self._belongs(record, shown.container_id, body)
 
@@ -379,18 +384,21 @@ class SourceDisputes(Verifier):
 def _listed(record: Record, body: PodListed, status: dict[str, Any]) -> Iterator[Row[Any]]:
     """What stays as it is (a text), or only rises (a number), while a pod lives, in a list.
 
-    A static pod may come anew under its UID. A runtime that loses all of a container's instances
-    makes the kubelet count from 0 again, and of what it had lost nothing is sure.
+    A static pod may come anew under its UID, and goes on after a restart. A runtime that loses
+    all of a container's instances makes the kubelet count from 0 again, and of what it had lost
+    nothing is sure.
     """
     pod, by = f"{body.namespace}/{body.pod}", f", by the {body.listed_by}"
     life = f"{body.pod_uid} since {status.get('startTime')}{by}"
     phase, deleted = status.get("phase"), int(body.deletion_ts_ns is not None)
+    is_static = body.annotations.get("kubernetes.io/config.source") in ("file", "http")
+    ended = None if is_static or not phase else int(phase in TERMINAL_PHASES)
 
     def row(kind: str, subject: str, of: str, value: Parts | int | None, shown: object) -> Row[Any]:
         return _row(kind, subject, value, record, f"{kind} {shown}", of)
 
     if "startTime" in status:  # else it may be another life
-        yield row("phase", f"pod/{pod}", life, int(phase in TERMINAL_PHASES), phase)
+        yield row("phase", f"pod/{pod}", life, ended, phase)
         yield row("deletionTimestamp", f"pod/{pod}", life, deleted, body.deletion_ts_ns)
     yield row("startTime", f"pod/{pod}", f"{body.pod_uid}{by}", time_in(status, "startTime"), life)
     if body.created_ts_ns is not None:
@@ -463,7 +471,7 @@ def _may_be_one(change: Parts | int | None, reading: Parts | int | None) -> bool
         return change <= reading  # type: ignore[operator] # a fact is of one kind
     for given in zip(change, reading, strict=True):
         # A terminal breaks lines.
-        texts = ["".join(text.split(" ")) for text in given if text is not None]
+        texts = ["".join(text.split()) for text in given if text is not None]
         if len(texts) < 2 or not all(map(is_plain, texts)):
             continue
         short, long = sorted(texts, key=len)

@@ -183,7 +183,7 @@ class Workers:
         context, container_id = self._context, instance.container_id
         runs = context.timeline.of(record).runs_of(body.container)
         listed = context.instances.instance(container_id)
-        alive_ns = 0 if listed is None else max(listed.ran[0], listed.ended_ns or 0)
+        alive_ns = 0 if listed is None else listed.lived[0]
         shown = [run.died_ns for run in runs if run.container_id == container_id]
         lost = runs and shown == [None] and (
             runs[-1].container_id != container_id or context.instances.over(worker.key) is not None

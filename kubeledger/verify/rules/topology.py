@@ -237,9 +237,9 @@ class Affinities(DeviceTable):
         return wrong
 
     def _is_own(self, setting: str) -> bool:
-        """Whether a setting is the recorded one, and its sources agree."""
-        settings = self.context.settings
-        return setting not in settings.disputed | settings.variant.settings.keys()
+        """Whether a setting is that of the process, and its sources agree."""
+        known = self.context.settings
+        return setting not in known.disputed | known.of_files | known.variant.settings.keys()
 
     def _compare_scope(self, record: Record, body: AffinityDecided) -> None:
         """Hints and merged hint are about a container, or a pod: the setting says which."""

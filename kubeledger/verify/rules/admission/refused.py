@@ -49,7 +49,7 @@ from kubeledger.verify.evidence.machine import masks_of
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval
 from kubeledger.verify.evidence.pods import key_of_pod
 from kubeledger.verify.evidence.timeline import Timeline
-from kubeledger.verify.finding import Fields
+from kubeledger.verify.finding import Fields, same_words
 from kubeledger.verify.rules.admission.case import TAINTS, AdmissionCase, AdmissionOutcome, Refusal
 from kubeledger.verify.rules.admission.judging import (
     RECOVERY,
@@ -223,9 +223,11 @@ def _by_manager(case: AdmissionCase, refusal: Refusal, recorded: Fields) -> Judg
     The manager's own words may have been read in the same line as the refusal.
     """
     seq, reason, message = refusal
-    if recorded["message"] in POD_LEVEL_MESSAGES and is_pod_level(case.pod.spec.resources):
-        # Only the version with its gate on says so, and it says no more than the other text.
-        message = str(recorded["message"]) if reason == AFFINITY_REASON else message
+    said = str(recorded["message"])
+    # Only the version with its gate on says so, and it says no more than the other text.
+    of_pod = said in POD_LEVEL_MESSAGES and is_pod_level(case.pod.spec.resources)
+    if same_words(said, message) or (of_pod and reason == AFFINITY_REASON):
+        message = said
     expected: Fields = {"reason": reason, "message": message}
     allowed = recorded == expected
     why = f"rejected by a resource manager, before the fit checks: {message}"

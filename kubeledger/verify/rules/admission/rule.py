@@ -185,7 +185,7 @@ class AdmissionVerifier(RuleVerifier):
         runs = self.context.timeline.pod(record.ts_ns, *who).ran(decided.ts_ns)
         ids = [run.container_id for run in runs if run.sandbox is False and run.died_ns is None]
         listed = [each for each in map(self.context.instances.instance, ids) if each is not None]
-        if all(each.ran[0] <= late_ns for each in listed):  # the line of an end may be lost
+        if all(each.lived[0] <= late_ns for each in listed):  # the line of an end may be lost
             return Kill(body)
         why = f"the kill of {name} failed: its containers ran on"
         return Kill(body, why, (decided.seq,))
