@@ -106,12 +106,13 @@ def test_a_true_history_has_no_findings(ledger: Ledger, tmp_path: Path) -> None:
     assert check_history(ledger) == []
     assert prove(ledger, tmp_path) == []
     drafts = [Draft(r.ts_ns, r.body, r.evidence) for r in whole_story()]
+    (scratch := tmp_path / "cover").mkdir()
     for count in (1, len(drafts)):  # the first becomes a part of its own
         with ledger.writer() as writer:
             writer.append("node-a", drafts[:count])
         assert check_history(ledger) == []
         assert prove(ledger, tmp_path) == []
-        History(ledger, tmp_path / "cover").cover(1)
+        History(ledger, scratch).cover(1)
     shutil.rmtree(ledger.path / HISTORY)
     assert check_history(ledger) == []
     assert prove(ledger, tmp_path) == []
