@@ -210,21 +210,23 @@ def test_a_checkpoint_lacks_what_a_pod_was_granted(runs: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "late_ns", "is_disputed"),
-    [("to c", 0, True), ("to it", 1, True), ("to it", 0, False)],
+    ("line", "is_fine", "is_disputed"),
+    [("to c", False, True), ("to it", True, True), ("to it", False, False)],
 )
-def test_lines_of_one_second(line: str, late_ns: int, is_disputed: bool) -> None:
+def test_lines_of_one_second(line: str, is_fine: bool, is_disputed: bool) -> None:
     """Which container asked is known by their order, which stamps of whole seconds do not keep."""
     node = one_pod()
     grant = node.grant("a", "gpu-1")
+    started = node.add(
+        ContainerStarted(namespace="ns", pod="a", pod_uid="uid-a", container="c", container_id="x")
+    )
     node.checkpoint({("a", "c"): {"-1": ("gpu-0",)}})
+    told = (Evidence(file="kubelet.log", line=1, text=line),)
     records = [
         msgspec.structs.replace(
-            each, ts_ns=each.ts_ns // NS_PER_S * NS_PER_S + late_ns,
-            evidence=(Evidence(file="kubelet.log", line=1, text=line),),
+            each, ts_ns=each.ts_ns // NS_PER_S * NS_PER_S + is_fine,
+            evidence=told if each.seq in (grant, started) else each.evidence,
         )
-        if each.seq == grant
-        else each
         for each in node.records()
     ]  # fmt: skip
     found = [each for each in device_outcomes(records) if isinstance(each, Contradiction)]
