@@ -188,6 +188,16 @@ def test_a_lie_about_an_eviction_is_impossible(lie: dict[str, Any], reported: st
     assert reported in one.why
 
 
+@pytest.mark.parametrize("mark", ["", "..."])
+@pytest.mark.parametrize("length", range(len(LOW) - 14, len(LOW + BIG_SAID), 9))
+def test_a_message_that_was_cut_is_the_one_that_it_begins(length: int, mark: str) -> None:
+    """Stores cut long texts, some without a mark; what is left may still be a lie."""
+    said = (LOW + BIG_SAID)[:length]
+    assert found(scene_of(evicted("big", message=said + mark))).verdict == "match"
+    lie = said.replace("1Gi", "2Gi")
+    assert found(scene_of(evicted("big", message=lie + mark))).verdict == "impossible"
+
+
 def test_nobody_goes_only_where_all_are_critical() -> None:
     """A pod that is not critical, and was ranked, had to be evicted."""
     for ranked, why in (

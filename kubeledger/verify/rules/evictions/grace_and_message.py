@@ -165,7 +165,7 @@ class Eviction:
             expected = pressure_message(self.pod, stats, threshold, seen, facts).text
         except (QuantityError, KubeledgerError):
             expected = ""
-        if same_words(expected, body.message):
+        if same_words(expected, body.message) or _is_begun(expected, body.message):
             return same(True, "")
         why = f"the kubelet's message is {expected!r}, not {body.message!r}"
         return same(False, why, expected={"message": expected})
@@ -197,6 +197,19 @@ class Eviction:
         unknown = f"what {name} used of local storage at {format_ts(self.record.ts_ns)}"
         denied = f"no sample shows that {name} exceeds its limit"
         return open_to(unknown, denied=denied, inputs=inputs)
+
+
+def _is_begun(expected: str, message: str) -> bool:
+    """Whether it was cut where nothing shows it, and says the same up to there.
+
+    All its sentences end in a full stop; that of a container, or of the pod, may be the one cut.
+    """
+    begun = message.removesuffix("...").rstrip()
+    whole, _, rest = begun.rpartition(". ")
+    if not rest or rest.endswith("."):
+        return False
+    is_usage = "Container ".startswith(rest[:10]) or "Pod ".startswith(rest[:4])
+    return (is_usage and same_words(expected, f"{whole}.")) or expected.startswith(begun)
 
 
 def used_by_containers(message: str) -> int | None:
