@@ -28,9 +28,15 @@ POLICIES: dict[str, Any] = {
 VERSIONS = ("1.33.0", "1.34.0", "1.35.0", "1.36.2")
 
 
-def resized(outcome: str, cpu: str | None = None, at: float = RESIZED_S, **more: Any) -> Step:  # noqa: ANN401 # any field
+def resized(
+    outcome: str,
+    cpu: str | None = None,
+    at: float = RESIZED_S,
+    pod: str = "a",
+    **more: Any,  # noqa: ANN401 # any field
+) -> Step:
     resources = None if cpu is None else {"c": {"requests": {"cpu": cpu}}}
-    body = PodResized(**identity("a"), outcome=outcome, resources=resources, **more)  # type: ignore[arg-type] # checked by msgspec
+    body = PodResized(**identity(pod), outcome=outcome, resources=resources, **more)  # type: ignore[arg-type] # checked by msgspec
     return at, body
 
 
@@ -192,3 +198,19 @@ def test_what_is_told_of_a_resize_is_what_lists_show(told: str, said: str) -> No
     """No more than one change came between two lists."""
     asked = listed("a", asks("400m"), at=60)
     assert verdict("1.36.2", resized("allocated", told), asked)[0] == said
+
+
+@pytest.mark.parametrize(
+    ("used", "said"),
+    [(500, "match"), (200, "match"), (100, "match"), (400, "impossible")],
+)
+def test_a_status_may_have_come_back_since_the_last_list(used: int, said: str) -> None:
+    """The other pod counts with what a list says that it had, or was allocated since."""
+    had = {"containerStatuses": [{"name": "c", **asks("500m")}]}
+    steps = (
+        resized("allocated", "200m", pod="b"),
+        listed("b", asks("200m"), at=31, status=had),
+        resized("allocated", "100m", 40, pod="b"),
+    )
+    deferred = resized("deferred", "1200m", 70, **short(1200, used=used))
+    assert verdict("1.36.2", *steps, deferred)[0] == said

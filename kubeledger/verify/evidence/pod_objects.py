@@ -184,7 +184,8 @@ class PodObjects:
         """The pod with what else its status may have said of resizes, as far as lists show.
 
         Lists show what the kubelet knows; the object that it counts has the status that came
-        back from the API server. Lists without it leave open which of the last resizes it tells.
+        back from the API server. Lists without it leave open which of the last resizes it tells,
+        others which of those since the first of them.
         Where they show more resizes than lines tell of, the pod may have been allocated what any
         of them shows.
         """
@@ -207,10 +208,13 @@ class PodObjects:
         lags = ts_ns <= versions[index].ts_ns + _STATUS_NS + ROUND_NS  # the list may be the newer
         shown = versions[max(index - lags, 0) : max(last, index + 2)]
         statuses = [each.as_(Pod).status for each in shown]
+        times = [at_ns for at_ns, _ in self._allocated.get(listed.uid, ()) if at_ns <= ts_ns]
+        # A list may still show the status of before; what came back since, none need show.
+        first = sum(at_ns <= shown[0].ts_ns for at_ns in times)
         if not any(map(_shows_resources, statuses)):
-            count = sum(at_ns <= ts_ns for at_ns, _ in self._allocated.get(listed.uid, ()))
-            had = (self._given(versions[-1], number) for number in range(count)[-_BEFORE_MAX:])
-            statuses += [_status_with(given) for given in had]
+            first = max(len(times) - _BEFORE_MAX, 0)
+        had = (self._given(versions[-1], number) for number in range(first, len(times) + 1))
+        statuses += [_status_with(given) for given in had]
         found, counted = list[Pod](), [_counted(now.pod)]
         specs = [now.pod.spec, *(asked if untold else ())]
         for spec, status in product(specs, (now.pod.status, *statuses)):
