@@ -50,7 +50,8 @@ class ListedInstance(msgspec.Struct):
         began_ns, ended_ns: when it was started and ended, to the second; None when no list says.
         is_lost: the runtime lost it: what lists show of it until then may be old.
         ended: (time, record) of the first list that shows it ended; None when none does.
-        lived: the last time at which it ran by a list of the kubelet, or any list's times.
+        ran: (time, record) of the last list of the kubelet that shows it running.
+        lived: the last time at which it ran by such a list, or any list's times.
         counts: restarts up to it -> how many lists show so many.
     """
 
@@ -62,6 +63,7 @@ class ListedInstance(msgspec.Struct):
     is_lost: bool = False
     ended: tuple[int, int] | None = None
     lived: tuple[int, int] = (0, 0)
+    ran: tuple[int, int] = (0, 0)
     counts: Counter[int] = msgspec.field(default_factory=Counter)
 
 
@@ -103,7 +105,7 @@ class ListedInstances:
                 own.lived = max(own.lived, (ended_ns, record.seq))
         # An API server's list is behind what the kubelet tells it, by nobody knows how much.
         if shown.state == "running" and getattr(record.body, "listed_by", None) == "kubelet":
-            own.lived = max(own.lived, at)
+            own.lived, own.ran = max(own.lived, at), max(own.ran, at)
 
     def forget(self, gone: Collection[str]) -> None:
         """Nobody asks for some pods any more; by their UIDs."""

@@ -143,6 +143,7 @@ _VICTIM: Final = ("Preempting", "Preempted in order to admit critical pod")
 
 _EVICTIONS: Final = ("The node was low on", "Usage of EmptyDir", "Pod ephemeral", "Container ")
 """How the message of an eviction begins; a refusal has the same reason."""
+_EVICTED: Final = 'reason="Evicted"'
 _ENDS_NS: Final = 120 * NS_PER_S
 """A pod that was evicted before this is over."""
 
@@ -249,7 +250,8 @@ class SourceDisputes(Verifier):
         """The manager waits for the pod that it chose, and does nothing else until it ends."""
         subject = f"pod/{name_key(body.namespace, body.pod)}"
         # Where no line parts two rounds one record has the lines of both.
-        rounds = sum("Evicting pod" in (piece.text or "") for piece in record.evidence)
+        texts = [piece.text or "" for piece in record.evidence]
+        rounds = max(sum(words in text for text in texts) for words in ("Evicting pod", _EVICTED))
         value = None, None if body.message is None or rounds > 1 else _bare(body.message)
         end = _row("eviction", subject, value, record, body.message or "evicted")
         self._ends.setdefault((end.kind, end.subject), []).append((body.pod_uid, end))

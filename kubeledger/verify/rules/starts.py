@@ -283,15 +283,16 @@ class Starts(RuleVerifier):
     def _judge_late(self, record: Record, body: OfPod, key: str, instance: Instance) -> None:
         """Nothing starts in a pod that has ended, once a relist has told the end of its sandbox.
 
-        And none tells a start twice in one process, but where the runtime tells of them, too.
+        And no relist tells a start twice in one process, but where the runtime tells of them, too.
         """
         context, process, told = self.context, self._process, instance.told or record
         runs = [run for run in context.timeline.of(record).runs if run.sandbox is not False]
         gates, words = context.settings.get("featureGates"), "its start is told"
         is_evented = isinstance(gates, dict) and gates.get("EventedPLEG")
-        if is_evented or (process is not None and told.ts_ns < process.started_ns):
+        is_event = any("reason" in (piece.text or "") for piece in record.evidence)
+        if is_evented or is_event or (process is not None and told.ts_ns < process.started_ns):
             told = record
-        instance.told, ended = told, self._over.get(key)
+        instance.told, ended = instance.told if is_event else told, self._over.get(key)
         ends = [run.died_ns or record.ts_ns for run in runs]
         if ended and ends and context.times.apart(max(ends), record.ts_ns):
             told, words = ended, "the pod is terminated"
