@@ -184,7 +184,8 @@ class ContainerNames:
         others = [
             other
             for other in of_pod.unnamed - {container.container_id}
-            if names[0] in of_pod.current or self._is_older(other, ts_ns)
+            if self._containers[other].died is None
+            and (names[0] in of_pod.current or self._is_older(other, ts_ns))
         ]
         self._is_sandbox(pod, others)
         return bool(others)

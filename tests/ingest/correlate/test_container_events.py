@@ -53,6 +53,14 @@ the only container beside the sandbox
     0 sandbox 0 | 1 started 1 | 1.1 started 0
     = ContainerStarted container=c sandbox=False
     = ContainerStarted container=None sandbox=True
+what ended before a log that begins late is not the sandbox beside a container
+    ~ spec c
+    ~ id 2 c
+    0 died 1 | 0.1 started 0 | 5 started 2 | 9 died 0
+    = ContainerDied @0 container=None sandbox=None
+    = ContainerStarted @0.1 container=None sandbox=None
+    = ContainerStarted @5 container=c
+    = ContainerDied @9 container=None sandbox=None
 the only container that was started
     ~ spec c d
     0 sandbox 0 | .5 event a Started Started container d | 1 started 1
