@@ -513,10 +513,8 @@ def _back_offs(told: Told) -> dict[tuple[str, str] | None, int | None]:
 
 def crashed(told: Told) -> Iterator[Row]:
     """Containers that fail by themselves; what a probe or the kernel killed is told by that."""
-    back_offs, by_kernel = (
-        _back_offs(told),
-        {_uid_and_container(body) for _, body in told.bodies(eviction.ProcessKilled)},
-    )
+    back_offs = _back_offs(told)
+    by_kernel = {_uid_and_container(body) for _, body in told.bodies(eviction.ProcessKilled)}
     explained = by_kernel | {
         _uid_and_container(body)
         for _, body in told.bodies(lifecycle.ContainerKilled)

@@ -57,7 +57,7 @@ def _most(name: str) -> Aggregate:
 
 
 def _total(name: str) -> Aggregate:
-    return lambda group: sum(_known(name)(group)) if _known(name)(group) else None
+    return lambda group: sum(known) if (known := _known(name)(group)) else None
 
 
 def _any(name: str) -> Aggregate:
