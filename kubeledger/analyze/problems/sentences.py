@@ -46,9 +46,9 @@ def trouble(row: Row) -> str:
         how = f"{words.now}{often}{span and f' ({span} {until_now})'}"
     else:
         how = f"{words.then}{often}{span and f' for {span}'}"
-    cause = _cause(row["message"])
-    is_said = cause == f"{words.what} {words.now}"  # nothing else is left of a line that was cut
-    return f"{words.what} {how}{said and f', said{said}'}{'' if is_said else f': {cause}'}"
+    trouble = f"{words.what} {words.now}"  # a message may begin with it, and end with it if cut
+    cause = _cause(row["message"]).removeprefix(trouble).removeprefix(": ")
+    return f"{words.what} {how}{said and f', said{said}'}{cause and f': {cause}'}"
 
 
 def kubelet_died(row: Row) -> str:
@@ -90,18 +90,18 @@ def gc_failed(row: Row) -> str:
 
 
 def reclaim_failed(row: Row) -> str:
-    """What was short, and who was to go as far as it is recorded."""
-    short = f"{row['subject']} was short{times_text(row['count'])}"
+    """What the node was low on, and who was to be evicted as far as it is recorded."""
+    low = f"the node was low on {row['subject']}{times_text(row['count'])}"
     if row["outcome"]:
-        return f"{short}, and no pod could go"
+        return f"{low}, and no pod could be evicted"
     if not row["ranked"]:
-        return f"{short}, and which pod had to go is not recorded"
+        return f"{low}, and which pod was to be evicted is not recorded"
     spared = row["spared"] or []
     left = next((pod for pod in row["ranked"] if pod not in spared), None)
     if left is None:
-        return f"{short}: all in rank were spared as critical ({names_text(spared)})"
+        return f"{low}: all in rank were spared as critical ({names_text(spared)})"
     place = "next" if spared else "first"
-    return f"{short}, and a pod had to go: {place} in rank {left}; no more is recorded"
+    return f"{low}, and a pod was to be evicted: {place} in rank {left}; no more is recorded"
 
 
 def shutdown(row: Row) -> str:
@@ -200,7 +200,7 @@ def preempted(row: Row) -> str:
 
 
 def evicted(row: Row) -> str:
-    """Who had to go, and what was short."""
+    """Who was evicted, and what the node was low on."""
     cause = "its storage limit" if row["kind"] == "local_storage" else row["subject"]
     kind = f" ({row['kind']})" if row["kind"] in {"hard", "soft", "allocatable"} else ""
     known = cause != "signal not recorded"

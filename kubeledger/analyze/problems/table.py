@@ -6,7 +6,7 @@ together by what they have in common they are incidents (``headlines``). Severit
 5. the node takes no pods, or its kubelet does not work as any kubelet would;
 4. pods were ended, or never began;
 3. containers run with interruptions, or the kubelet cannot do a part of its work;
-2. pods waited, or something was short and nobody had to go;
+2. pods waited, or the node was low on something and nobody was evicted;
 1. what happened to the kubelet in an orderly way, and what the evidence lacks;
 0. what is counted and is no problem.
 """
@@ -239,7 +239,7 @@ PROBLEMS: tuple[Problem, ...] = (
     Problem(
         "reclaimed", 2, "shortage ended by deleting unused images",
         "shortages ended by deleting unused images", rows.reclaimed, ("subject",),
-        "{subject} was short{times}; deleting unused images and containers was enough",
+        "the node was low on {subject}{times}; deleting unused images and containers was enough",
         target="node",
     ),
     Problem(

@@ -137,8 +137,9 @@ def _evicted(of: Alike) -> Words:
     if not why and of.body.threshold_kind == "local_storage":
         why = "it used more local storage than its limit"
     elif not why:
-        short = of.body.signal or of.body.resource
-        why = f"{short} was short" if short else "what was short is not recorded"
+        low = of.body.signal or of.body.resource
+        unknown = "what the node was low on is not recorded"
+        why = f"the node was low on {low}" if low else unknown
     return Words("was evicted", why)
 
 

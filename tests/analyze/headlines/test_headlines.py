@@ -486,19 +486,19 @@ TOLD: dict[str, tuple[list[Step], list[tuple[int, str, str | None]]]] = {
         [*[ReclaimAttempted(resource="memory", outcome="nothing")] * 2,
          ReclaimAttempted(resource="memory", outcome="node_level"),
          ReclaimAttempted(resource="inodes", ranked=_RANKED), ReclaimAttempted(resource=None)],
-        [(2, "memory was short 2×, and no pod could go", "node"),
-         (2, "inodes was short, and a pod had to go: first in rank default/crit; no more is "
-          "recorded", "node"),
-         (2, "something was short, and which pod had to go is not recorded", "node"),
-         (2, "memory was short; deleting unused images and containers was enough", "node")]),
+        [(2, "the node was low on memory 2×, and no pod could be evicted", "node"),
+         (2, "the node was low on inodes, and a pod was to be evicted: first in rank default/crit; "
+          "no more is recorded", "node"),
+         (2, "the node was low on something, and which pod was to be evicted is not recorded", "node"),
+         (2, "the node was low on memory; deleting unused images and containers was enough", "node")]),
     "who was spared": (
         [ReclaimAttempted(resource="pids", ranked=_RANKED), PodSpared(**of("crit")),
          ReclaimAttempted(resource="ephemeral-storage", ranked=_RANKED[:1]),
          PodSpared(**of("crit"))],
-        [(2, "pids was short, and a pod had to go: next in rank default/next; no more is recorded",
-          "node"),
-         (2, "ephemeral-storage was short: all in rank were spared as critical (default/crit)",
-          "node"),
+        [(2, "the node was low on pids, and a pod was to be evicted: next in rank default/next; "
+          "no more is recorded", "node"),
+         (2, "the node was low on ephemeral-storage: all in rank were spared as critical "
+          "(default/crit)", "node"),
          (1, "default/crit was to be evicted 2× and was spared: it is critical",
           "pod/default/crit")]),
 }  # fmt: skip

@@ -101,9 +101,9 @@ def test_which_attempt_ended_the_pod(status: str | None, begins: str, ends: str,
 @pytest.mark.parametrize(
     ("known", "said"),
     [
-        ({"resource": "ephemeral-storage"}, "ephemeral-storage was short."),
-        ({"signal": "nodefs.available", "resource": "x"}, "nodefs.available was short."),
-        ({}, "what was short is not recorded."),
+        ({"resource": "ephemeral-storage"}, "the node was low on ephemeral-storage."),
+        ({"signal": "nodefs.available", "resource": "x"}, "the node was low on nodefs.available."),
+        ({}, "what the node was low on is not recorded."),
         (
             {"signal": "emptydirfs.limit", "threshold_kind": "local_storage"},
             "it used more local storage than its limit.",
