@@ -489,8 +489,10 @@ TOLD: dict[str, tuple[list[Step], list[tuple[int, str, str | None]]]] = {
         [(2, "the node was low on memory 2×, and no pod could be evicted", "node"),
          (2, "the node was low on inodes, and a pod was to be evicted: first in rank default/crit; "
           "no more is recorded", "node"),
-         (2, "the node was low on something, and which pod was to be evicted is not recorded", "node"),
-         (2, "the node was low on memory; deleting unused images and containers was enough", "node")]),
+         (2, "the node was low on something, and which pod was to be evicted is not recorded",
+          "node"),
+         (2, "the node was low on memory; deleting unused images and containers was enough",
+          "node")]),
     "who was spared": (
         [ReclaimAttempted(resource="pids", ranked=_RANKED), PodSpared(**of("crit")),
          ReclaimAttempted(resource="ephemeral-storage", ranked=_RANKED[:1]),
