@@ -273,6 +273,46 @@ def test_usage_between_samples_may_be_anything_that_a_pod_can_use() -> None:
 
 
 @pytest.mark.parametrize(
+    ("ranked_s", "samples", "verdict"),
+    [
+        (50.1, ((44, 50), (75, 50)), "impossible"),  # no other is younger than ten seconds
+        (50.1, ((75, 50),), "unverifiable"),
+        (50.1, ((50, 50),), "impossible"),  # of this very second: it was this one, or that of 36
+        (56.1, ((56, 50),), "unverifiable"),  # or another between them
+        (50.1, ((50, 950),), "match"),
+        (50.1, ((50.1, 50), (75, 50)), "impossible"),  # stamped finer than that: it was this one
+    ],
+)
+def test_what_the_kubelet_saw_lies_between_its_samples(
+    ranked_s: float, samples: tuple[tuple[float, int], ...], verdict: str
+) -> None:
+    """Samples are ten seconds apart at least, and most stamps are cut to whole seconds."""
+    steps: list[tuple[float, Body]] = [
+        (ranked_s - 0.1, memory(900)),
+        (ranked_s, reclaim("small", "big", "vital")),
+        *((at_s + 8, usage(at_s, big=500, small=mi)) for at_s, mi in samples),
+        *((at_s, memory(4000)) for at_s in (66, 76, 86)),
+    ]
+    records = story(*sorted(steps, key=lambda step: step[0]))
+    assert found(records, ReclaimAttempted).verdict == verdict
+
+
+def test_a_pod_that_runs_for_long_has_statistics() -> None:
+    """Though the first reading that shows it comes later; unless the kubelet had just begun."""
+    for begins_s, verdict in ((0, "impossible"), (30, "unverifiable")):
+        steps: list[tuple[float, Body]] = [
+            (0.2, pod("long", priority=1000)),
+            (0.3, running("long")),
+            (50, memory(900)),
+            (50.1, reclaim("long", "big", "vital", "small")),
+            (54, usage(50, long=50, big=500, small=50)),
+            (60, memory(4000)),
+        ]
+        steps += [(begins_s, kubelet_of("1.30.1"))] if begins_s else []
+        assert found(story(*sorted(steps, key=lambda s: s[0])), ReclaimAttempted).verdict == verdict
+
+
+@pytest.mark.parametrize(
     ("dies_s", "verdict"), [(44, "match"), (60, "unverifiable"), (None, "impossible")]
 )
 def test_a_young_container_may_have_statistics(dies_s: float | None, verdict: str) -> None:

@@ -269,9 +269,9 @@ class EvictionLoop(Loop):
             )
 
     def _summary(self) -> Summary:
-        """The statistics of the node, and of pods that have run."""
+        """The statistics of the node, and of pods."""
         sim, world = self._sim, self._sim.world
-        pods = [_pod_stats(sim, pod) for pod in world.pods.values() if pod.sandbox_id]
+        pods = [_pod_stats(sim, pod) for pod in world.pods.values() if _is_measured(pod)]
         used = sum(each.memory.working_set_bytes or 0 for each in pods if each.memory is not None)
         image_fs = FsStats(**disk_space(sim, world.image_fs())._asdict())
         running = sum(c.state == "running" for p in world.pods.values() for c in p.containers)
@@ -304,12 +304,21 @@ def _fields(found: Round, threshold: Threshold) -> dict[str, object]:
     }
 
 
+def _is_measured(pod: SimPod) -> bool:
+    """Whether there are statistics of a pod: a container of it runs.
+
+    Source: v1.36.2 pkg/kubelet/stats/cri_stats_provider.go removeTerminatedContainers; v1.20.2
+    """
+    return any(container.state == "running" for container in pod.containers)
+
+
 def _pod_stats(sim: Sim, pod: SimPod) -> PodStats:
-    """What a pod uses; inodes and processes are not simulated."""
+    """What a pod's running containers use; inodes and processes are not simulated."""
     reference = PodReference(name=pod.name, namespace=pod.namespace, uid=pod.uid)
     if not uses_anything(sim, pod):
         return PodStats(pod_ref=reference, memory=MemoryStats(working_set_bytes=0))
-    usage = container_usage(sim, pod)
+    running = {each.name for each in pod.containers if each.state == "running"}
+    usage = {name: u for name, u in container_usage(sim, pod).items() if name in running}
     return PodStats(
         pod_ref=reference,
         containers=tuple(

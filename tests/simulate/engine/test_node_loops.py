@@ -3,9 +3,11 @@
 from itertools import pairwise
 from typing import Any, Literal
 
+import msgspec
 import pytest
 
 from kubeledger.model.bodies.cgroups import CgroupUpdated, QOSCgroupsUpdated, QOSReserveComputed
+from kubeledger.model.bodies.eviction import ReclaimAttempted
 from kubeledger.model.bodies.images import (
     EvictionSignalObserved,
     GarbageCollected,
@@ -198,6 +200,17 @@ def test_memory_pressure(version: str) -> None:
     assert first.message.startswith("The node was low on resource: memory. ")
     assert "Container app was using" in first.message
     assert ("Threshold quantity: 100Mi" in first.message) is (version == "1.36.2")
+
+
+def test_a_pod_without_a_running_container_goes_first(version: str) -> None:
+    """There are no statistics of it, and what the kubelet does not know it ranks first."""
+    absent = container(image="registry.local/none:1", imagePullPolicy="Never")
+    idle = planned("idle", absent, priority=2000)
+    scene = pressed(version)
+    found = records(msgspec.structs.replace(scene, pods=(*scene.pods, idle)))
+    assert of(found, ReclaimAttempted)[0].ranked[0].pod == "idle"
+    assert of(found, PodEvicted)[0].pod == "idle"
+    assert eviction_verdicts(found) == {"match"}
 
 
 def test_pressure_keeps_best_effort_pods_out(version: str) -> None:

@@ -18,7 +18,11 @@ import msgspec
 
 from kubeledger.kubelet.kube.quantity import value_of
 from kubeledger.model.bodies.cgroups import CgroupRemoved
-from kubeledger.model.bodies.eviction import NodeConditionsChanged, ReclaimAttempted
+from kubeledger.model.bodies.eviction import (
+    NodeConditionsChanged,
+    PodUsageObserved,
+    ReclaimAttempted,
+)
 from kubeledger.model.bodies.images import (
     EvictionSignalObserved,
     GarbageCollected,
@@ -467,11 +471,29 @@ def _not_ranked(records: Records, random: Random) -> Iterator[Tale]:
             yield Tale(f"{body.resource} without {body.ranked[out].pod}", told, ("node", "pod/"))
 
 
+def _are_equal(records: Records, record: Record, pods: Sequence[Any]) -> bool:
+    """Whether the last reading before a ranking shows no difference between pods."""
+    specs = specs_of(records)
+    read = [r for r in of_kinds(records, PodUsageObserved) if r.seq < record.seq]
+    rows = {pod_of(row): row for row in read[-1].body.pods} if read else {}
+    body: Any = record.body
+    fields = {"memory": "memory_bytes", "pids": "processes"}
+    field = fields.get(body.resource, "storage_bytes")
+
+    def shown(pod: tuple[str, str]) -> tuple[Any, ...]:
+        row = rows.get(pod)
+        return specs.get(pod, {}).get("priority"), row is None, getattr(row, field, None)
+
+    return len({shown(pod_of(pod)) for pod in pods}) == 1
+
+
 def _reversed(records: Records, random: Random) -> Iterator[Tale]:
     """The ranking is reversed behind the victim."""
     for record in of_kinds(records, ReclaimAttempted):
         body: Any = record.body
         if body.ranked is not None and len(body.ranked) > 2:
+            if _are_equal(records, record, body.ranked[1:]):
+                continue  # any order of them is right
             ranked = (body.ranked[0], *body.ranked[:0:-1])
             told = told_with(records, {record.seq: with_fields(record, ranked=ranked)})
             yield Tale(f"{body.resource}, {len(ranked)} pods", told, ("node", "pod/"))

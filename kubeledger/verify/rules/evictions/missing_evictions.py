@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
-from kubeledger.kubelet.eviction.ranking import Candidate, rank_key
+from kubeledger.kubelet.eviction.ranking import rank_key
 from kubeledger.kubelet.eviction.signals import ALLOCATABLE_MEMORY, RESOURCE_OF
 from kubeledger.kubelet.eviction.thresholds import Threshold, is_short, threshold_quantity
 from kubeledger.kubelet.kube.podclass import is_critical_pod
@@ -238,9 +238,8 @@ class MissingEvictions:
         candidates = []
         for who in self._usages.latest(reading.ts_ns):
             pod = self._usages.place(reading.ts_ns, who, due.signal, layout)
-            if pod.pod is not None and not is_critical_pod(pod.pod) and pod.likely is not None:
-                usage = pod.likely.most, pod.request_nanos, pod.deducted_nanos
-                candidates.append(Candidate(pod.name, pod.priority, *usage))
+            if pod.pod and not is_critical_pod(pod.pod) and pod.ranked and pod.likely:
+                candidates.append(replace(pod.ranked, usage=pod.likely.most))
         first = min(candidates, key=rank_key(due.signal), default=None)
         why = f"a pod had to be evicted: {threshold_says(due, reading)}"
         expected: dict[str, Any] = {

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kubeledger.kubelet.eviction.local_storage import LocalStorageExcess, excesses
-from kubeledger.kubelet.eviction.ranking import candidates
+from kubeledger.kubelet.eviction.ranking import Candidate, candidates, rank_key
 from kubeledger.kubelet.eviction.signals import (
     RESOURCE_OF,
     ContainerStats,
@@ -40,6 +40,8 @@ from kubeledger.verify.evidence.pod_objects import PodObjects
 from kubeledger.verify.evidence.pods import key_of_pod
 
 _NANOS: Final = 10**9
+_ENDLESS: Final = 2**63
+_FIRST, _LAST = (-_ENDLESS,), (_ENDLESS,)
 
 
 class Bounds(NamedTuple):
@@ -55,85 +57,63 @@ class Place(msgspec.Struct, frozen=True):
     Attributes:
         pod: its spec; None when no list shows it.
         inputs: seqs of records: its spec (0 where none shows it), then its usage around.
-        request_nanos, deducted_nanos: as in ``kubelet.eviction.ranking.Candidate``; a request
-            of -1 for process IDs, of which every usage is above what is requested.
+        ranked: what the ranking reads of its spec; None when that is not known.
         likely, possible: bounds of its usage; None without a sample.
-        has_statistics: None where it may have had none, so that it may stand anywhere, or some:
-            a container, or sampling, had just begun; False where no sample shows any.
+        has_statistics: None where it likely had some: a container had just begun; False where it
+            may as well have had none: no container, or no sample before, is known.
     """
 
     name: str
     pod: Pod | None
     inputs: tuple[int, ...]
-    priority: int = 0
-    request_nanos: int = 0
-    deducted_nanos: int = 0
+    ranked: Candidate | None = None
     likely: Bounds | None = None
     possible: Bounds | None = None
     has_statistics: bool | None = False
 
-    def above(self, used: Bounds, *, exceeds: bool) -> Bounds | None:
-        """Usage above what is deducted, when it does or does not exceed its request.
+    def keys(self, signal: str, *, likely: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The first and the last place that it can have had, by likely or by possible usage.
 
-        None where it cannot.
+        More usage never moves a pod back, and none without statistics stands behind itself.
         """
-        least, most = used.least * _NANOS, None if used.most is None else used.most * _NANOS
-        if exceeds:
-            least = max(least, self.request_nanos + 1)
-        else:
-            most = self.request_nanos if most is None else min(most, self.request_nanos)
-        if most is not None and least > most:
-            return None
-        deducted = self.deducted_nanos
-        return Bounds(least - deducted, None if most is None else most - deducted)
+        used, key = self.likely if likely else self.possible, rank_key(signal)
+        if self.ranked is None or used is None or (likely and self.has_statistics is False):
+            return _FIRST, _LAST
+        most = _ENDLESS if used.most is None else used.most
+        first = replace(self.ranked, usage=most if likely or self.has_statistics else None)
+        return key(first), key(replace(self.ranked, usage=used.least))
 
     def text(self, resource: str) -> str:
         """The pod's usage against its request, and its priority."""
         if self.pod is None:
             return "is in no list, so its request is not known"
-        priority = f"priority {self.priority}"
-        if self.has_statistics is False or self.likely is None:
+        priority = f"priority {self.pod.spec.priority or 0}"
+        if self.has_statistics is False or self.ranked is None or self.likely is None:
             return f"may have had no statistics, and such pods go first ({priority})"
         form = format_of(resource)
         least, most = (str(Quantity.of(n or 0, form)) for n in self.likely)
         used = least if least == most else f"{least} to {most}"
-        request = Quantity.of(-(-self.request_nanos // _NANOS), form)
+        request = Quantity.of(-(-self.ranked.request_nanos // _NANOS), form)
         return f"used {used} of a request of {request} ({priority})"
 
 
-def _may_precede(first: Place, other: Place, *, likely: bool) -> bool:
-    """Whether a pod can come before another, with usages that are likely, or all possible ones.
-
-    Which of them may have had no statistics is likely to have had some.
-    """
-    one, two = (pod.likely if likely else pod.possible for pod in (first, other))
-    statistics = first.has_statistics, other.has_statistics
-    if one is None or two is None or False in statistics or (None in statistics and not likely):
-        return True
-    for exceeds, exceeds_too in ((True, True), (True, False), (False, False)):
-        above = first.above(one, exceeds=exceeds)
-        below = other.above(two, exceeds=exceeds_too)
-        if above is None or below is None:
-            continue
-        if exceeds != exceeds_too or first.priority < other.priority:
-            return True
-        enough = above.most is None or above.most >= below.least
-        if first.priority == other.priority and enough:
-            return True
-    return False
+def _is_turned(first: Place, other: Place, signal: str, *, likely: bool) -> bool:
+    """Whether a pod cannot have come before another."""
+    return first.keys(signal, likely=likely)[0] > other.keys(signal, likely=likely)[1]
 
 
 def judge_order(
-    pairs: Iterable[tuple[Place, Place]], why: str, resource: str, ts_ns: int
+    pairs: Iterable[tuple[Place, Place]], why: str, signal: str, ts_ns: int
 ) -> Judgement:
     """Whether the first pod of each pair can have come before the other; ``why`` it did.
 
     Usage that is likely makes it a match; what is only possible is open, and named.
     """
-    unlikely = [pair for pair in pairs if not _may_precede(*pair, likely=True)]
+    resource = RESOURCE_OF[signal]
+    unlikely = [pair for pair in pairs if _is_turned(*pair, signal, likely=True)]
     if not unlikely:
         return same(True, why)
-    wrong = [pair for pair in unlikely if not _may_precede(*pair, likely=False)]
+    wrong = [pair for pair in unlikely if _is_turned(*pair, signal, likely=False)]
     first, other = (wrong or unlikely)[0]
     denied = f"pod {other.name} had to go before it, by what both used: "
     denied += f"pod {other.name} {other.text(resource)}; pod {first.name} {first.text(resource)}"
@@ -146,15 +126,16 @@ def judge_order(
     return open_to(missing, denied=denied)
 
 
-def judge_first(places: Sequence[Place], resource: str, ts_ns: int) -> Judgement:
+def judge_first(places: Sequence[Place], signal: str, ts_ns: int) -> Judgement:
     """Whether the first of these pods can have come before each of the others."""
+    resource = RESOURCE_OF[signal]
     first, *others = places
     after = next((each for each in others if each.likely is not None), next(iter(others), None))
     why = f"pod {first.name} was the only one to go"
     if after is not None:
         why = f"pod {first.name} {first.text(resource)}"
         why += f"; next came pod {after.name}, which {after.text(resource)}"
-    found = judge_order([(first, each) for each in others], why, resource, ts_ns)
+    found = judge_order([(first, each) for each in others], why, signal, ts_ns)
     return replace(found, inputs=first.inputs)
 
 
@@ -276,22 +257,25 @@ class Usages:
         samples = samples or [_Sample(ts_ns, stated)] * is_stated
         if not samples:
             return place
-        likely, possible = _usage_at(samples, ts_ns, most, sampled=resource == "memory")
+        since_ns = None
+        if resource == "memory" and all(row.usage.memory_ts_ns for row in rows):
+            # Another process samples anew.
+            until_ns = min((each.ts_ns for each in samples if each.ts_ns > ts_ns), default=ts_ns)
+            process = self._context.timeline.process(until_ns)
+            since_ns = 0 if process is None else process.known_from_ns
+        likely, possible = _usage_at(samples, ts_ns, most, since_ns=since_ns)
         if is_stated and likely != possible:
             # A pod uses what its containers do, and its sandbox and volumes besides.
             likely = Bounds(max(likely.least, stated), max(likely.most or 0, stated))
-        # Before the first sample there may have been no statistics: such pods go first.
-        has_statistics: bool | None = is_stated
-        if not is_stated and abs(samples[0].ts_ns - ts_ns) < NS_PER_S:
-            has_statistics = None  # it was taken in this very round
-        if not is_stated and samples[0].ts_ns + NS_PER_S <= ts_ns:
-            has_statistics = self._has_statistics(ts_ns, who)
+        has_statistics = is_stated or self._has_statistics(
+            ts_ns, who, is_sampled=_is_taken(samples[0], ts_ns)
+        )
         return replace(place, likely=likely, possible=possible, has_statistics=has_statistics)
 
     def _samples(
         self, place: Place, pod: Pod, rows: Sequence[_Row], signal: str, layout: DiskLayout
     ) -> tuple[Place, list[_Sample]]:
-        """The place with priority and request, and what each reading shows of the usage."""
+        """The place with what is ranked, and what each reading shows of the usage."""
         profile, uid = self._context.known_profile, pod.metadata.uid or ""
         is_memory, found = RESOURCE_OF[signal] == "memory", {}
         (spec,) = candidates([pod], {}, signal, layout, profile)
@@ -301,17 +285,17 @@ class Usages:
             (one,) = candidates([pod], {uid: _stats_of(row.usage)}, signal, layout, profile)
             at_ns = row.usage.memory_ts_ns if is_memory else None
             found[at_ns or row.ts_ns] = one.usage or 0
-        place = replace(place, priority=spec.priority, deducted_nanos=spec.deducted_nanos)
-        request = -1 if RESOURCE_OF[signal] == "pids" else spec.request_nanos
         samples = [_Sample(*sample) for sample in sorted(found.items())]
-        return replace(place, request_nanos=request), samples
+        return replace(place, ranked=replace(spec, uid=place.name)), samples
 
-    def _has_statistics(self, ts_ns: int, who: _Who) -> bool | None:
+    def _has_statistics(self, ts_ns: int, who: _Who, *, is_sampled: bool) -> bool | None:
         """Whether a container of the pod had run for a while; None: one ran, and died soon.
 
         Source: v1.30.1 pkg/kubelet/stats/cri_stats_provider.go removeTerminatedContainers
         """
         pod = self._context.timeline.pod(ts_ns, who.pod_uid, who.namespace, who.pod)
+        process = self._context.timeline.process(ts_ns)
+        process_ns = 0 if process is None else process.known_from_ns
         starts: dict[str | None, int] = {}
         found: bool | None = False
         for run in reversed(pod.runs):
@@ -326,8 +310,11 @@ class Usages:
             if run.name is None:  # it may be the sandbox
                 found = None
                 continue
+            is_steady = ts_ns - max(started_ns, process_ns) > _STEADY_NS
+            if not is_sampled and not is_steady:
+                continue
             # Where its end may be lost it may be over already.
-            needed_ns = ts_ns if ts_ns - started_ns > _STEADY_NS else ts_ns + LATER_NS
+            needed_ns = ts_ns if is_steady else ts_ns + LATER_NS
             missing = self._context.coverage.missing
             if until_ns >= needed_ns if ends else missing(started_ns, needed_ns) is None:
                 return True
@@ -336,7 +323,7 @@ class Usages:
 
 
 def _usage_at(
-    samples: Sequence[_Sample], ts_ns: int, most: int | None, *, sampled: bool
+    samples: Sequence[_Sample], ts_ns: int, most: int | None, *, since_ns: int | None
 ) -> tuple[Bounds, Bounds]:
     """What a pod is likely to have used at a time, as the kubelet saw it, and what is possible.
 
@@ -344,25 +331,24 @@ def _usage_at(
         samples: (n,) in the order of their time, each once, n >= 1.
         ts_ns: that time.
         most: it cannot use more; None for no bound.
-        sampled: the values are taken at cAdvisor's interval (memory); else at any time.
+        since_ns: values are taken at cAdvisor's interval (memory) from then on; None: at any time.
     """
-    before = [sample for sample in samples if sample.ts_ns <= ts_ns]
-    after = [sample for sample in samples if sample.ts_ns > ts_ns][:1]
-    around = before[-1:] + after
-    if before:
-        last = before[-1]
-        age_ns = ts_ns - last.ts_ns
-        if age_ns <= _STAMP_NS:
-            around += before[-2:-1]
-        elif sampled and (
-            after[0].ts_ns - last.ts_ns < 2 * _INTERVAL_NS - _STAMP_NS
-            if after
-            else age_ns < _INTERVAL_NS
-        ):
-            known = Bounds(last.value, last.value)
-            return known, known
-    values = [sample.value for sample in around]
+    taken = sum(_is_taken(sample, ts_ns) for sample in samples)
+    around = samples[max(taken - 1, 0) :]
+    seen = [sample for sample in around if sample.ts_ns <= ts_ns]
+    values = [sample.value for sample in around[: len(seen) + 1]]
+    if taken and since_ns is not None and since_ns <= (last_ns := around[0].ts_ns):
+        # Another one came an interval later at least, and as long before the next that is known.
+        next_ns = min((sample.ts_ns for sample in around[1:]), default=last_ns + 2 * _INTERVAL_NS)
+        if ts_ns < last_ns + _INTERVAL_NS or next_ns < last_ns + 2 * _INTERVAL_NS - _STAMP_NS:
+            values = values[: len(seen)]
+            return (known := Bounds(min(values), max(values))), known
     return Bounds(min(values), max(values)), Bounds(0, most)
+
+
+def _is_taken(sample: _Sample, ts_ns: int) -> bool:
+    """Whether it had been taken by then: a stamp in whole seconds is up to a second early."""
+    return sample.ts_ns + (0 if sample.ts_ns % _STAMP_NS else _STAMP_NS) <= ts_ns
 
 
 def _around(rows: Sequence[_Row], ts_ns: int) -> list[_Row]:

@@ -213,8 +213,8 @@ class EvictionVerifier(RuleVerifier):
         """Whether the pods can have been ranked so, and whether none of them was to go."""
         ts_ns = cause.record.ts_ns
         places = self._places(ts_ns, cause, threshold)
-        why, resource = "pods are ranked by what they used", RESOURCE_OF[threshold.signal]
-        yield judge_order(combinations(places, 2), why, resource, ts_ns)
+        why = "pods are ranked by what they used"
+        yield judge_order(combinations(places, 2), why, threshold.signal, ts_ns)
         names = {(who.namespace, who.pod) for who in body.ranked or ()}
         active, from_ns = self.context.timeline.active, ts_ns - _SURELY_NS
         longer = active(from_ns, ts_ns + _SURELY_NS).must
@@ -331,10 +331,10 @@ class EvictionVerifier(RuleVerifier):
                 unranked = open_to("the ranking of the pods", denied="another pod may be first")
                 return all_of([met, unranked, *rest]), {}
             places = self._places(record.ts_ns, cause, threshold)
-            resource = RESOURCE_OF[threshold.signal]
-            ranked = self._ranking(record, body, cause, places, resource)
+            ranked = self._ranking(record, body, cause, places, threshold.signal)
             spared = [each in cause.spared for each in cause.ranked]
-            return all_of([met, *ranked, *rest]), places_text(places, spared, resource)
+            about = places_text(places, spared, RESOURCE_OF[threshold.signal])
+            return all_of([met, *ranked, *rest]), about
 
         def conclude() -> None:
             judgement, about = best_of(map(judged, by_threshold))
@@ -343,7 +343,7 @@ class EvictionVerifier(RuleVerifier):
         self._waiting.append((record.ts_ns + LATER_NS, conclude))
 
     def _ranking(
-        self, record: Record, body: PodEvicted, cause: _Reclaim, places: list[Place], resource: str
+        self, record: Record, body: PodEvicted, cause: _Reclaim, places: list[Place], signal: str
     ) -> Iterator[Judgement]:
         """Whether it was the pod's turn."""
         who, inputs = _ranked(body), (cause.record.seq,)
@@ -365,7 +365,7 @@ class EvictionVerifier(RuleVerifier):
             why = f"the pod was at place {rank} of the ranking, not {body.rank}"
             yield same(False, why, inputs=inputs)
         if not self._rounds.loose:
-            yield judge_first(left, resource, record.ts_ns)
+            yield judge_first(left, signal, record.ts_ns)
 
 
 def _ranked(body: PodEvicted | PodSpared) -> RankedPod:
