@@ -289,9 +289,8 @@ class VerifyContext:
         log lost lines, or holds none of a class that decisions of a ``kind`` rest on. Nor is where
         the sources may go by two clocks, unless both sides show ``by_lines`` between two steps.
         """
-        if by_absence and self.coverage.at(ts_ns, kind, by_lines=by_lines) is not None:
-            return
-        if self.coverage.is_apart(ts_ns, by_lines=by_lines):
+        is_lost = by_absence and self.coverage.at(ts_ns, kind, by_lines=by_lines) is not None
+        if is_lost or self.coverage.is_apart(ts_ns, by_lines=by_lines):
             return
         if self.settings.asked and self.settings.seq in {seq for seq, _ in sides}:
             return

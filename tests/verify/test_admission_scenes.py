@@ -37,6 +37,12 @@ def short_of(resource: str, requested: int, used: int, capacity: int) -> tuple[s
     return f"OutOf{resource}", f"Node didn't have enough resource: {resource}, {amounts}"
 
 
+WRAPPED = tuple(
+    words.replace("have enough", "have\tenough").replace(": h", ":h")
+    for words in short_of(HUGE, 4194304, 0, 2097152)
+)
+
+
 def reported(*steps: Any) -> str | tuple[str, ...]:  # noqa: ANN401 # steps, and lists of them
     (finding,) = findings_of(judge(*steps), "a")
     return finding.missing or finding.verdict
@@ -117,6 +123,10 @@ ROWS: dict[str, tuple[list[Any], str | tuple[str, ...]]] = {
                                    listed("a", PAGED)], "impossible"),
     "too few pages": ([start(), node_object(0.3, hugepages_2Mi="2Mi"), listed("a", PAGED),
                        refused("a", 1, *short_of(HUGE, 4194304, 0, 2097152))], "match"),
+    "too few pages, in words that were wrapped": (
+        [start(), node_object(0.3, hugepages_2Mi="2Mi"), listed("a", PAGED),
+         refused("a", 1, *WRAPPED)], "match",
+    ),
     "enough pages": ([LET_IN, node_object(0.3, hugepages_2Mi="4Mi"), listed("a", PAGED)], "match"),
     "another node's pod": ([start(**NAMED), refused("a", 1, *MISNAMED), ELSEWHERE], "match"),
     "this node's pod": ([start(**NAMED), refused("a", 1, *MISNAMED), listed("a")], "impossible"),

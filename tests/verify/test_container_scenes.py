@@ -325,6 +325,17 @@ def test_words_and_seconds_of_a_kill() -> None:
     assert kill(never, message="Container app failed liveness probe") == "match"
 
 
+def test_a_list_from_after_the_line_of_an_end_is_late() -> None:
+    """It shows what ran when it was taken; without that line the kill did not end it."""
+    state = {"running": {"startedAt": "1970-01-01T00:00:02Z"}}
+    runs = {"name": "app", "containerID": "containerd://c1", "state": state}
+    shown = msgspec.structs.replace(LIVE, status={"containerStatuses": [runs]})
+    for ends, verdict in (((), "impossible"), (((50, died("c1")),), "match")):
+        found, _ = judged(*FAILED, (31, killed()), *ends, (400, shown))
+        kills = [each for each in found if each.kind == "lifecycle.ContainerKilled"]
+        assert kills[0].verdict == verdict, kills[0].why
+
+
 def test_a_probes_own_grace_period() -> None:
     """Used since 1.22; behind a gate that is off in 1.21, unknown before."""
     own = listed({"livenessProbe": PROBE | {"terminationGracePeriodSeconds": 5}})

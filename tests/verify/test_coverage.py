@@ -3,8 +3,14 @@
 import msgspec
 import pytest
 
+from kubeledger.kubelet.lifecycle.disputes import LINES_MIXED
 from kubeledger.model.bodies.images import EvictionSignalObserved
-from kubeledger.model.bodies.ledger import GapObserved, ImportCompleted, RecordsLost
+from kubeledger.model.bodies.ledger import (
+    FindingReported,
+    GapObserved,
+    ImportCompleted,
+    RecordsLost,
+)
 from kubeledger.model.bodies.lifecycle import (
     ContainerStarted,
     KubernetesEvent,
@@ -144,6 +150,18 @@ def test_what_a_process_never_logs_is_no_evidence() -> None:
         assert (loss and loss.phrase) == phrase
         assert found.at(at_s * NS_PER_S) is None  # what rests on no class is as it was
     assert coverage([*told, read]).at(NS_PER_S, "lifecycle.PodRejected", owed=True) is not None
+
+
+def test_no_order_is_believed_of_lines_that_were_turned() -> None:
+    """All that a rule makes of it may be otherwise, whatever is certain besides."""
+    turned = FindingReported(finding=LINES_MIXED, file="kubelet.log", message="")
+    found = coverage([*WHOLE, (100, turned)])
+    loss = found.at(300 * NS_PER_S)
+    assert loss is not None
+    assert loss.phrase.startswith("the order in which")
+    assert found.is_apart(5 * NS_PER_S)
+    assert found.missing(0, 300 * NS_PER_S) is None
+    assert not coverage(WHOLE).is_apart(5 * NS_PER_S)
 
 
 def test_the_log_ends_with_its_last_line() -> None:

@@ -137,6 +137,14 @@ def test_a_list_from_before_a_step_of_the_clock_says_nothing() -> None:
     assert span(found, "1", 101) == (98, 101)
 
 
+def test_what_goes_back_over_its_last_step_again_and_again_is_no_clock() -> None:
+    """Lines that were sorted by something else; a clock that is set back often goes on between."""
+    back = ClockStepped(from_ts_ns=105 * NS_PER_S, to_ts_ns=95 * NS_PER_S)
+    for at, everywhere in (((95, 95, 95, 95), True), ((95, 95, 95), False), ((95, 96, 97), False)):
+        spans = [(start, end) for _, start, end in times(*((s, back) for s in at)).two_clocks()]
+        assert ((0, None) in spans) == everywhere
+
+
 def test_two_clocks_end_with_the_process() -> None:
     step = ClockStepped(from_ts_ns=105 * NS_PER_S, to_ts_ns=95 * NS_PER_S)
     again = kubelet_of(pid=2, from_start=True, restart=True)

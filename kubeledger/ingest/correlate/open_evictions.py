@@ -93,6 +93,7 @@ class PressureConditions:
         self._observed: Entry | None = None
         self._reported: Entry | None = None
         self._conditions: tuple[NodeCondition, ...] = ()
+        self._lasts_ns = 0
         self._concluded = True
 
     def begin(self, entry: Entry) -> None:
@@ -114,7 +115,9 @@ class PressureConditions:
         """All of the round's conditions were reported: a fact, if they are others than before."""
         observed, self._observed = self._observed, None
         reported, self._reported = self._reported, None
-        is_lost = observed is not None and reported is None  # what is observed is reported
+        # What is observed is reported, and lasts; a store may keep one of equal lines of a second.
+        is_lost = reported is None and (observed is not None or entry.ts_ns < self._lasts_ns)
+        self._lasts_ns = self._lasts_ns if reported is None else reported.ts_ns + NS_PER_S
         conditions = self._conditions if is_lost else _conditions_in(reported)
         concluded, self._concluded = self._concluded, True
         if concluded or conditions == self._conditions:

@@ -16,19 +16,21 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from itertools import chain, islice
+from typing import Any
 
 import msgspec
 
-from kubeledger.ingest.klog.account import ClockStep, LogOutput, Ordered, WrongStamp
+from kubeledger.ingest.klog.account import ClockStep, LogEntry, LogOutput, Ordered, WrongStamp
 from kubeledger.ingest.klog.lines import LineCutter
 from kubeledger.ingest.klog.log_survey import LogSurvey
 from kubeledger.ingest.klog.stamps import RACE_NS, STEP_NS, Doubt
-from kubeledger.ingest.sources.items import Fact
+from kubeledger.ingest.sources.items import Fact, LogLine
 from kubeledger.ingest.sources.prefix import Unwrapper, is_entry
 from kubeledger.ingest.sources.streams import SourceFile
-from kubeledger.kubelet.lifecycle.disputes import LINES_DISAGREE, stamp_dispute
+from kubeledger.kubelet.lifecycle.disputes import LINES_DISAGREE, LINES_MIXED, stamp_dispute
 from kubeledger.model.bodies.ledger import FindingReported
 from kubeledger.model.record import Evidence
+from kubeledger.model.units import NS_PER_S
 
 # Rotated logs that overlap: from where a log's lines stand in the next one as well.
 #
@@ -326,6 +328,7 @@ class LogOrder:
     def __init__(self, first_ns: int) -> None:
         """Nothing was read; no time is before ``first_ns``."""
         self._waiting = _Waiting()
+        self._equal = EqualStamps()
         self._key = first_ns
 
     @property
@@ -349,6 +352,60 @@ class LogOrder:
         for ts_ns, output in outputs:
             self._key = max(self._key, ts_ns)
             yield self._key, output
+            if isinstance(output, LogEntry) and self._equal.show_turned(output.line):
+                evidence = output.line.evidence
+                message = "lines with one stamp do not stand in the order in which they were logged"
+                body = FindingReported(finding=LINES_MIXED, file=evidence.file, message=message)
+                yield self._key, Fact(self._key, body, (evidence,))
+
+
+_MILLISECOND_NS = NS_PER_S // 1000
+_ROUND = "eviction manager: "
+_READ = (_ROUND + "observations", _ROUND + "thresholds", _ROUND + "threshold observed resource")
+_SURE = 3
+"""Seen so often, it is not two goroutines that did the same at once."""
+
+
+class EqualStamps:
+    """Shows that lines with one stamp are not in the order of one goroutine, which logged them.
+
+    klog's stamps have microseconds. Where they were cut, what sorts by them, or sends lines on by
+    several ways, may turn those that are equal: what was logged first is not known then.
+    """
+
+    def __init__(self) -> None:
+        """Nothing was read yet."""
+        self._ts_ns = self._turned = 0
+        self._over: set[str] = set()
+
+    def show_turned(self, line: LogLine) -> bool:
+        """Whether this one makes it certain, once, that lines were turned."""
+        if line.ts_ns % _MILLISECOND_NS:
+            return False
+        if line.ts_ns != self._ts_ns:
+            self._ts_ns, self._over = line.ts_ns, set()
+        turned = self._is_late(line.message.lower(), line.values or {})
+        self._turned += turned
+        return turned and self._turned == _SURE
+
+    def _is_late(self, message: str, values: dict[str, Any]) -> bool:
+        """What a round of the eviction manager reads, below its end; a failure below its change.
+
+        In one second a worker may probe twice.
+        """
+        probe = dict.get(values, "probe") or dict.get(values, "probeType")
+        of = f"{dict.get(values, 'pod')} {probe}".lower()
+        if message.startswith(_ROUND.rstrip()):
+            of = _ROUND
+        elif self._ts_ns % NS_PER_S == 0:
+            return False
+        if message in (_ROUND + "no resources are starved", "syncloop (probe)"):
+            self._over.add(of)
+        elif message == _ROUND + "synchronize housekeeping":
+            self._over.discard(of)
+        elif message in (_ROUND.rstrip(), "probe failed") or message.startswith(_READ):
+            return of in self._over
+        return False
 
 
 class _Waiting:

@@ -44,6 +44,11 @@ _LATE_NS = 2 * 86_400 * NS_PER_S
 """A bundle is gathered soon after its log ends."""
 _QUARTER_NS = 900 * NS_PER_S
 _FRESH_NS = 60 * NS_PER_S
+_ROUND_NS = 10 * NS_PER_S
+"""All of a snapshot was read within this time, on an overloaded node, too."""
+_SURE = 3
+_LOOKED_AT = 8
+"""So many documents show by which clock they were named."""
 
 _AT_START = ("kubelet-config", "pod-manifest")
 _UNTIMED = (
@@ -127,7 +132,9 @@ def timing_of(
     if names_ns := _ahead_of_names(bundle):
         local = [name for name in document_ns if time_in_name(name) is not None]
         document_ns |= {name: (document_ns[name] or 0) - names_ns for name in local}
-        message = f"names of directories are {names_ns // (60 * NS_PER_S)} minutes ahead of UTC"
+        message = f"names of directories are {names_ns // NS_PER_S} s ahead of the node's clock"
+        if names_ns % _QUARTER_NS == 0:
+            message = f"names of directories are {names_ns // (60 * NS_PER_S)} minutes ahead of UTC"
         findings.append(Finding("time_zone", min(local), message))
     document_ns |= {
         file: ts_ns for file, ts_ns in given_ts.items() if document_ns.get(file, 0) is None
@@ -241,23 +248,25 @@ def time_of_document(
 
 
 def _ahead_of_names(bundle: Bundle) -> int:
-    """What the clock by which directories are named is ahead of UTC, by what statistics hold.
+    """What the clock of directories' names is ahead of the node's, by what statistics hold.
 
-    These are seconds old when they are taken, and all zones are quarters of an hour apart.
+    A part of these is read when they are asked for, within a round that begins when its name says.
+    One document shows by which zone it was named: all zones are quarters of an hour apart. Several
+    that agree show that it was another machine's clock.
     """
-    quarters: set[int | None] = set()
-    for file in bundle.files:
-        named = time_in_name(file.source.name) if file.format == "stats-summary" else None
-        if named is None or len(quarters) > 1:
-            continue
-        shown = time_of_document(file.at(0), bundle.contents, by_name=False)
-        lag_ns = 0 if shown is None else named - shown
-        zone = round(lag_ns / _QUARTER_NS)
-        quarters.add(zone if abs(lag_ns - zone * _QUARTER_NS) < _FRESH_NS else None)
-        if len(quarters) == 1 and not zone:
-            break
-    (zones,) = quarters if len(quarters) == 1 else (None,)
-    return (zones or 0) * _QUARTER_NS
+    stats = [file for file in bundle.files if file.format == "stats-summary"]
+    named = [(file, ns) for file in stats if (ns := time_in_name(file.source.name)) is not None]
+    lags_ns: list[int] = []
+    for file, named_ns in named[:: -(-len(named) // _LOOKED_AT) or 1]:
+        shown_ns = time_of_document(file.at(0), bundle.contents, by_name=False)
+        lags_ns += () if shown_ns is None else (named_ns - shown_ns,)
+    if not lags_ns or max(lags_ns) - min(lags_ns) > _FRESH_NS:
+        return 0
+    ahead_ns = max(lags_ns)
+    zone_ns = round(ahead_ns / _QUARTER_NS) * _QUARTER_NS
+    if len(lags_ns) >= _SURE and not -_ROUND_NS <= ahead_ns - zone_ns <= NS_PER_S:
+        return ahead_ns
+    return zone_ns if abs(ahead_ns - zone_ns) < _FRESH_NS else 0
 
 
 def _past_times(items: Sequence[Item]) -> Iterator[int]:

@@ -30,7 +30,7 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.kubelet.lifecycle.disputes import LINES_DISAGREE, dispute_of, stamps_of
+from kubeledger.kubelet.lifecycle.disputes import LINES_DISAGREE, LINES_MIXED, dispute_of, stamps_of
 from kubeledger.model.bodies import ledger
 from kubeledger.model.bodies.cgroups import QOSCgroupsUpdated
 from kubeledger.model.bodies.images import EvictionSignalObserved
@@ -84,6 +84,7 @@ _AFTER_LOG: Final = "the kubelet's log after its last line"
 _STEP: Final = "by which clock lines and files go after the clock was set back"
 _STAMP: Final = "the right time of a line whose stamp does not go with those around it"
 _HOLE: Final = "the lines of the log's hole"
+_MIXED: Final = "the order in which lines with one stamp were logged"
 _UNJOINED: Final = "names, UIDs and container IDs that are the same in all files"
 
 Span = tuple[int | None, int | None]
@@ -149,7 +150,8 @@ class Coverage:
         self._evicted: list[int] = []
         self._holes: list[tuple[int, int]] = []
         self._hole_ends: list[int] = []
-        self._is_disordered = self._has_parts = False
+        self._whole: list[tuple[int, str]] = []
+        self._is_disordered = False
 
     # First reading -----------------------------------------------------------------------
 
@@ -180,6 +182,8 @@ class Coverage:
                 self._exits.append(ts_ns)
             case ledger.FindingReported():
                 self._is_disordered |= body.finding == _DISORDERED
+                if body.finding == LINES_MIXED:
+                    self._whole.append((record.seq, _MIXED))
                 dispute = dispute_of(body.message) if body.finding == LINES_DISAGREE else None
                 if dispute is not None and (stamps := stamps_of(dispute)):
                     self._stamps.append((record.seq, stamps))
@@ -191,7 +195,6 @@ class Coverage:
     def _line(self, ts_ns: int) -> None:
         first, last = self._line_ends or (ts_ns, ts_ns)
         self._line_ends = (min(first, ts_ns), max(last, ts_ns))
-        self._has_parts |= ts_ns % NS_PER_S > 0
 
     def forget(self, gone: Collection[str]) -> None:
         """Nobody asks for some pods any more; by their UIDs."""
@@ -228,9 +231,9 @@ class Coverage:
             self._add(seq, _STAMP, poison=around)
         for seq, from_ns, to_ns in self._apart:
             self._add(seq, _STEP, poison=(from_ns, to_ns))
-        if unjoined:
+        for seq, phrase in [*self._whole, *[(0, _UNJOINED)] * unjoined]:
             self._apart.append((0, 0, None))
-            self._add(0, _UNJOINED, poison=(None, None))
+            self._add(seq, phrase, poison=(None, None))
         for pod in self._pods_without_add.found():
             span = pod.from_ts_ns, pod.to_ts_ns
             phrase = f"the log's lines about pod {pod.name}, which are lost"
@@ -294,8 +297,7 @@ class Coverage:
         first_ns, last_ns = self._signals.ends() or (0, 0)
         gaps = [(gap.from_ts_ns, gap.to_ts_ns) for gap in self._lines.gaps()]
         inside = [gap for gap in gaps if first_ns <= gap[0] and gap[1] <= last_ns]
-        self._holes = sorted(hole for gap in inside for hole in self._holes_between(*gap))
-        del self._holes[_HOLES_MAX:]
+        self._holes = sorted(h for gap in inside for h in self._holes_between(*gap))[:_HOLES_MAX]
         self._hole_ends = [end for _, end in self._holes]
 
     def _holes_between(self, last_ns: int, next_ns: int) -> list[tuple[int, int]]:
@@ -407,11 +409,6 @@ class Coverage:
             if not from_start:
                 return Loss(_BEFORE_LOG, start_ns, ts_ns, seq)
         return None
-
-    @property
-    def is_coarse(self) -> bool:
-        """Whether the stamps of all lines are of whole seconds, which hides their order."""
-        return self._line_ends is not None and not self._has_parts
 
     @property
     def last_line_ns(self) -> int:

@@ -23,7 +23,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import chain, groupby, pairwise
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Final, NamedTuple
 
 from kubeledger.model.bodies.lifecycle import (
@@ -161,7 +161,7 @@ class Times:
         """Find how late lines were by all that was noted; as often as more of it was."""
         self._told_early_ns, self._apart, self._early = 0, [], {}
         self._processes.sort()
-        self._steps.sort()
+        self._steps.sort(key=itemgetter(2))
         for times in self._events.values():
             times.sort()
         spans: list[tuple[int, int, int]] = []
@@ -289,8 +289,10 @@ class Times:
 
         That ends with the process, unless later lines tell what by lists was still to come. Lines
         and lists that are apart show two clocks, too, where no line steps back. What goes back
-        over the start of another process is hardly a clock, but lines that were sorted otherwise.
+        over the start of a process, or its last step again and again, is no clock but an order.
         """
+        if sum(now[0] <= before[0] for before, now in pairwise(self._steps)) >= _SURE:
+            yield 0, 0, None
         for ts_ns, back, seq, _ in self._steps:
             index = bisect_right(self._processes, ts_ns)
             end_ns = self._processes[index] + _STEP_NS if index < len(self._processes) else None

@@ -108,8 +108,9 @@ def ran_until(context: VerifyContext, run: ContainerRun, by_ns: int) -> tuple[in
         is_found = at_ns < began_ns + FOUND_NS
         at_ns = earliest_ns = began_ns if is_found else max(earliest_ns, began_ns)
     is_later = at_ns and earliest_ns - late_ns > by_ns
-    if shown is not None and not is_later and shown.ran[0] >= by_ns + _SHOWN_NS + late_ns:
-        return shown.ran
+    ran = (0, 0) if shown is None else shown.ran  # a list from after a line of its end is late
+    if not is_later and by_ns + _SHOWN_NS + late_ns <= ran[0] <= (run.died_ns or ran[0]):
+        return ran
     return (at_ns, seq) if is_later else (0, 0)
 
 

@@ -337,7 +337,8 @@ class KillVerifier(RuleVerifier):
             if shown.began_ns is not None and shown.began_ns > record.ts_ns + NS_PER_S:
                 why = f"{what} was started at {format_ts(shown.began_ns)}, after that"
                 return same(False, why, inputs=[shown.seq])
-            ran = lived_until(self.context, shown), shown.lived[1]
+            if kill.run is None or not 0 < (kill.run.died_ns or 0) < shown.ran[0]:  # or late
+                ran = lived_until(self.context, shown), shown.lived[1]
         over_ns = record.ts_ns + (body.grace_period_s or 0) * NS_PER_S + _TAKES_NS
         if ran[0] <= over_ns and kill.run is not None:
             ran = ran_until(self.context, kill.run, over_ns)

@@ -155,6 +155,14 @@ soft is what had to wait: the rounds before show the threshold, and the message 
     .3 reclaim memory | .4 Ranked | .5 evicting {LOW}Threshold quantity: 2Gi, available: 900Mi.\x20
     = PodEvicted signal=memory.available threshold={2 << 30} threshold_kind=soft rank=1
     = NodeConditionsChanged conditions=('MemoryPressure',) observed=('MemoryPressure',)
+a condition lasts longer than a second: a store kept one of the lines that are equal in one
+    BEGUN
+    PRESSED
+    .3 reclaim memory | .4 Evict synchronize housekeeping" | .5 Evict no resources are starved"
+    9 Evict synchronize housekeeping" | 9.1 Evict no resources are starved"
+    = ReclaimAttempted
+    = NodeConditionsChanged conditions=('MemoryPressure',)
+    = NodeConditionsChanged conditions=() lines=22
 a process whose first rounds are in a hole may have met a threshold there
     -60 loop | -59 turn
     ONE

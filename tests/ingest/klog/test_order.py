@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,7 +11,7 @@ from kubeledger.ingest.klog.account import ClockStep, LogEntry, LogOutput, Wrong
 from kubeledger.ingest.klog.reorder import in_order
 from kubeledger.ingest.klog.stamps import Doubt
 from kubeledger.ingest.sources.items import Fact, LogLine
-from kubeledger.kubelet.lifecycle.disputes import LINES_DISAGREE, dispute_of
+from kubeledger.kubelet.lifecycle.disputes import LINES_DISAGREE, LINES_MIXED, dispute_of
 from kubeledger.model.bodies.ledger import FindingReported
 from kubeledger.model.bodies.node import ClockStepped
 from kubeledger.model.units import NS_PER_S
@@ -56,6 +57,42 @@ def test_swapped_neighbours() -> None:
     far = [n * 7 * NS_PER_S for n in (1, 3, 2, 4)]
     assert [n for _, n in numbers(entries(*far))] == [0, 2, 1, 3]
     assert [n for _, n in numbers(entries(5, 5, 5))] == [0, 1, 2]
+
+
+_READ, _CALM = ("Eviction manager:", None), ("Eviction manager: no resources are starved", None)
+_BEGUN = "Eviction manager: synchronize housekeeping", None
+_FAILED = "Probe failed", {"pod": "d/a", "probeType": "Liveness"}
+_CHANGED = "SyncLoop (probe)", {"pod": "d/a", "probe": "liveness"}
+_READY = "SyncLoop (probe)", {"pod": "d/a", "probe": "readiness"}
+Said = tuple[str, dict[str, str] | None]
+
+
+@pytest.mark.parametrize(
+    ("said", "unit_ns", "rounds", "turned"),
+    [
+        ([_CALM, _READ, _BEGUN], 1_000_000, 4, 1),
+        ([_CALM, _READ, _BEGUN], NS_PER_S, 3, 1),
+        ([_CALM, _READ, _BEGUN], 1_000_000, 2, 0),  # two goroutines may do so at once
+        ([_CALM, _READ, _BEGUN], 1_000, 4, 0),  # as klog stamps lines
+        ([_BEGUN, _READ, _CALM], 1_000_000, 4, 0),
+        ([_CALM, _BEGUN, _READ], 1_000_000, 4, 0),  # another round, at once
+        ([_CHANGED, _FAILED], 1_000_000, 4, 1),
+        ([_CHANGED, _FAILED], NS_PER_S, 4, 0),  # it may fail again
+        ([_READY, _FAILED], 1_000_000, 4, 0),
+    ],
+)
+def test_lines_of_one_stamp_that_were_turned(
+    said: list[Said], unit_ns: int, rounds: int, turned: int
+) -> None:
+    """No other stamp of a round is a whole second or millisecond, unless these were cut."""
+    instants = [10 * NS_PER_S * n + unit_ns for n in range(1, rounds + 1) for _ in said]
+    outputs = entries(*instants)
+    for output, (message, values) in zip(outputs, said * rounds, strict=True):
+        assert isinstance(output, LogEntry)
+        output.line.message, output.line.values = message, values
+    facts = [out.body for _, out in in_order(outputs, 0) if isinstance(out, Fact)]
+    found = [body.finding for body in facts if isinstance(body, FindingReported)]
+    assert found == [LINES_MIXED] * turned
 
 
 def test_a_step_of_the_clock_is_passed_by_nothing() -> None:

@@ -15,7 +15,7 @@ from kubeledger.ingest.planning.plan import Plan
 from kubeledger.ingest.sources.detect import detect
 from kubeledger.ingest.sources.streams import SourceFile, digest_chunks
 from kubeledger.model.errors import BadInputError, BadQuestionError
-from kubeledger.model.units import format_ts
+from kubeledger.model.units import NS_PER_S, format_ts, parse_ts
 from tests.ingest.node_files import log_text, pod, snapshot_time, write_node
 from tests.ingest.plans import plan_sources
 
@@ -154,6 +154,35 @@ def test_directory(tmp_path: Path) -> None:
     assert list(plan.context.pods) == [pod()["metadata"]["uid"]]
     assert plan.context.containers["abc"].container == "app"
     assert not plan.findings
+
+
+@pytest.mark.parametrize(
+    ("lags_s", "ahead_s"),
+    [
+        ([0, -1, -3], 0),
+        ([-7, -7, -9], 0),  # an overloaded node answers so late
+        ([21, 20, 18], 21),
+        ([-18, -20, -25], -18),
+        ([20, 20], 0),  # too few
+        ([20, 20, -60], 0),  # no clock that the others went by
+        ([3600], 3600),  # a zone
+        ([3594, 3595, 3598], 3600),
+        ([3620, 3619, 3618], 3620),
+    ],
+)
+def test_snapshots_named_by_another_clock(tmp_path: Path, lags_s: list[int], ahead_s: int) -> None:
+    """Statistics show it: a part of them is read when they are asked for."""
+    root = write_node(tmp_path / "node-x-v1.36.2")
+    for second, lag_s in enumerate(lags_s, 20):
+        shown = format_ts(parse_ts(f"2026-11-21T03:01:{second}Z") - lag_s * NS_PER_S)
+        stats = {"node": {"nodeName": "node-x", "rlimit": {"time": shown}}, "pods": []}
+        write(root / "snapshots" / snapshot_time(second) / "stats-summary.json", json.dumps(stats))
+    plan = one(tmp_path, root)
+    times = {doc.source.name: doc.ts_ns for doc in plan.timing.documents}
+    named_ns = parse_ts("2026-11-21T03:01:05Z")
+    shown_ns = times[f"snapshots/{snapshot_time(5)}/pods.json"]
+    assert named_ns - shown_ns == ahead_s * NS_PER_S
+    assert ("time_zone" in {each.finding for each in plan.findings}) == (ahead_s != 0)
 
 
 def test_several_nodes_below_one_directory(tmp_path: Path) -> None:

@@ -135,6 +135,26 @@ def _start(lines: Lines, random: Random) -> Lines:
     return lines[random.choice(_starts(lines)) :]
 
 
+def _another_clock(bundle: Path, random: Random) -> None:
+    """The machine that took the snapshots names them by its own clock."""
+    ahead = timedelta(seconds=random.choice((-20, 20, 60)))
+    snapshots = sorted((bundle / "snapshots").iterdir(), reverse=ahead > timedelta())
+    for path in snapshots:
+        taken = datetime.strptime(path.name[:15], _SNAPSHOT) + ahead
+        named = path.with_name(taken.strftime(_SNAPSHOT) + path.name[15:])
+        if not named.exists():
+            path.rename(named)
+
+
+def _lists_of_the_round_before(bundle: Path, _: Random) -> None:
+    """A list lies with the files of the next round."""
+    lists = sorted(bundle.glob("snapshots/*/pods.json"))
+    texts = [path.read_bytes() for path in lists]
+    for path, text in zip(lists[1:], texts, strict=False):
+        path.unlink()  # it is a link to the original
+        path.write_bytes(text)
+
+
 _OTHER_SETTINGS = {
     "podPidsLimit": 4321,
     "topologyManagerScope": "pod",
@@ -357,6 +377,8 @@ BUNDLES: dict[str, Change] = {
     "torn": _log(_torn),
     "files": _files,
     "snapshots": _snapshots,
+    "another-clock": _another_clock,
+    "lists-of-the-round-before": _lists_of_the_round_before,
     "no-snapshots": _without("snapshots"),
     "no-settings": _without("kubelet-config.yaml", "configz.json", "kubelet-config"),
     "no-pods": _without("pods.json", "events.json", "events-watch.json"),

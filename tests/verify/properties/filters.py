@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 from random import Random
@@ -114,6 +114,35 @@ def _stamps(digits: int) -> Change:
     return of_lines(
         lambda lines, _: [_STAMP.sub(lambda m: m[0][:digits] + zeros, line) for line in lines]
     )
+
+
+def _turned(lines: Lines, random: Random) -> Lines:
+    """Stamps cut to milliseconds, and lines of one stamp in any order, as a store sorts them."""
+    cut = [_STAMP.sub(lambda m: m[0][:3] + b"000", line) for line in lines]
+    times = [time_of(line) or _EPOCH for line in cut]
+    order = sorted(range(len(cut)), key=lambda i: (times[i], random.random()))
+    return [cut[i] for i in order]
+
+
+def _by_pod(lines: Lines, _: Random) -> Lines:
+    """Grouped by the pod that they name."""
+    return sorted(lines, key=lambda line: (_NAME.search(line) or [b""])[0])
+
+
+def _wrapped(lines: Lines, random: Random) -> Lines:
+    """Lines that hold a message wrapped between words, with or without an indent."""
+    width, indent = random.choice((90, 140, 200)), random.choice((b"", b"  ", b"\t"))
+    return [
+        b"\n".join(_pieces_of(line, width, indent)) if b"message=" in line else line
+        for line in lines
+    ]
+
+
+def _pieces_of(line: bytes, width: int, indent: bytes) -> Iterator[bytes]:
+    while len(line) > width and (blank := line.rfind(b" ", 40, width)) > 0:
+        yield line[:blank].rstrip()
+        line = indent + line[blank + 1 :]
+    yield line
 
 
 def _pieces(lines: Lines, random: Random, most: int = 6) -> list[Lines]:
@@ -293,6 +322,9 @@ FILTERS: dict[str, Change] = {
     "ends": _ends(b" ", b"  ", b"\t", b"\r"),
     "milliseconds": _stamps(3),
     "seconds": _stamps(0),
+    "turned-milliseconds": of_lines(_turned),
+    "by-pod": of_lines(_by_pod),
+    "wrapped": of_lines(_wrapped),
     "sorted": of_lines(lambda lines, _: sorted(lines)),
     "reversed": of_lines(lambda lines, _: lines[::-1]),
     "chunks": of_lines(_shuffled),
@@ -305,6 +337,7 @@ FILTERS: dict[str, Change] = {
     "limited": of_lines(_limited),
     "every": of_lines(_every),
     "one-of-equal": _first_of(1, 10**9, _said),
+    "one-of-equal-each-second": _first_of(1, 1, _said),
     "one-of-equal-each-minute": _first_of(1, 60, _said),
     "few-of-a-call": _first_of(3, 60, _call),
     "words-within": of_lines(_words_within),
