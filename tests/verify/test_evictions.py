@@ -488,6 +488,16 @@ def test_a_reclaim_that_was_owed(available: int, gap_s: int, reclaims: int, abse
     assert all("had to be reclaimed, in one of the next rounds" in f.why for f in found)
 
 
+def test_a_round_that_waits_for_a_pods_end() -> None:
+    """What was owed before is paid once it acts, however long its pod takes to end."""
+    low = {"observed": 100 * MI}
+    short = [(float(at), memory(100)) for at in (50, 60, 72)]
+    later = [(float(at), memory(4000)) for at in range(150, 260, 10)]
+    acts = (72.1, reclaim("big", **low)), (72.2, evicted("big", **low))
+    found = findings(story(*short, *acts, *later), kind=ReclaimAttempted.kind)
+    assert [each.recorded is None for each in found] == [False]
+
+
 @pytest.mark.parametrize(
     ("changes", "missing"),
     [
