@@ -230,7 +230,9 @@ def _given_flags(sources: SettingsSources) -> Iterator[tuple[FlagField, Statemen
     """Flags with a field whose value is not the default."""
     for flag, statement in sources.flags.items():
         row = sources.field_of(flag)
-        if row is not None and not row.is_default(statement.value, sources.minor):
+        if row is None or row.is_default(statement.value, sources.minor):
+            continue
+        if row.kind == "headers" or not any(map(str.isspace, statement.value)):  # else damaged
             yield row, statement, _flag_value(row, statement.value)
 
 

@@ -10,7 +10,7 @@ from kubeledger.ingest.messages.podref import bare_container_id, shown_uid
 from kubeledger.model.bodies.prober import ProbeType, TickResult
 from kubeledger.model.patterns import regex
 
-_EVENT = regex(r'ID:"?([^\s",]+)"?,? Type:"?(\w+)"?,? Data:"?([^\s",}]+)')
+_EVENT = regex(r'ID:"?([^\s",]+)"?,? Type:"?(\w+)"?,? Data:"?([^\s",}]+)["}]')
 
 
 def pleg_event(event: Any) -> tuple[str | None, str, str]:  # noqa: ANN401 - decoded value

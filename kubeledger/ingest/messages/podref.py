@@ -23,11 +23,11 @@ _CONTAINER_ID = regex(
     r'(?:[a-z][\w.+-]*://|\{"?[a-z][\w.+-]*"?\s+"?|\{Type:\S*\s+ID:)([^\s"}]+)"?\}?'
 )
 _ID = regex(r"[\w.:-]+")
-_FIELD_PATH = regex(r"spec\.\w+\{([^}]*)\}")
+_FIELD_PATH = regex(r"spec\.\w+\{([\w.-]+)\}")
 _NAMED_IN_MESSAGE = regex(
-    r"(?:Stopping|Created|Started) container (\S+)$"
-    r"|Container (\S+) (?:failed (?:liveness|startup) probe|definition changed|resize requires)"
-    r"|Back-off restarting failed container (\S+) in pod "
+    r"(?:Stopping|Created|Started) container ([\w.-]+)$"
+    r"|Container ([\w.-]+) (?:failed (?:liveness|startup) probe|definition changed|resize requires)"
+    r"|Back-off restarting failed container ([\w.-]+) in pod "
 )
 
 

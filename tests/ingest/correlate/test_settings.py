@@ -305,6 +305,9 @@ def test_a_word_in_a_value_is_no_other_value() -> None:
                       (one, other.replace("best-effort", damaged))):  # fmt: skip
             body = settings_of("".join(lines) + started)
             assert body.conflicts == ()
+    flag = klog("flags.go", 'FLAG: --resolv-conf="/etc/res    olv.conf"')
+    body = settings_of(flag, config_item({"resolvConf": "/etc/resolv.conf"}))
+    assert values(body)["resolvConf"] == "/etc/resolv.conf"
     base = config_item({"maxPods": 5})
     assert settings_of("", base, config_item({"maxPods": "<br>5"}, "old.yaml")).conflicts == ()
 
