@@ -10,6 +10,7 @@ from tests.verify.container_scenes import (
     backed_off,
     changed_to,
     died,
+    event,
     judged,
     killed,
     listed,
@@ -41,6 +42,19 @@ def test_a_change_without_a_tick() -> None:
     reported = changed_to("failure", "success", run=None)
     assert verdicts(*steps, (26, reported), (60, LIVE)) == ["impossible"]
     assert verdicts(*steps, (35, reported), (60, LIVE)) == ["unverifiable"]
+
+
+def test_an_event_beside_which_no_tick_is_recorded() -> None:
+    """Its line is lost, as that of an instance may be, and it counts for the next one."""
+    failed = event("Unhealthy", "Startup probe failed: x")
+    steps: list[Step] = [*BEGIN, (12, tick("success", "startup"))]
+    steps += [(12, changed_to("success", "unknown", "startup", run=1, threshold=1))]
+    steps += [(14, died("c1")), (60, started("c3")), (70, tick("failure", "startup", "c3"))]
+    steps += [(70, failed), (70, changed_to("failure", "unknown", "startup", container_id="c3"))]
+    probed = listed({"startupProbe": PROBE | {"successThreshold": 1}})
+    for events, verdict in (([], "impossible"), ([(30, failed), (40, failed)], "unverifiable")):
+        told = sorted([*steps, *events, (90, probed)], key=lambda step: step[0])
+        assert verdicts(*told) == ["match", verdict]
 
 
 def test_a_status_that_still_shows_the_instance_before() -> None:

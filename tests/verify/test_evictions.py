@@ -232,6 +232,16 @@ def test_whether_what_was_unused_sufficed(
     assert why in one.why
 
 
+def test_a_reclaim_is_of_the_process_that_made_it() -> None:
+    """Another one starts before it is judged, and has met no threshold yet."""
+    disk = "nodefs.available"
+    read = msgspec.structs.replace(memory(900), signal=disk)
+    said = reclaim("big", resource="ephemeral-storage", signal=disk)
+    steps = [(50, read), (50.1, said), (50.5, read), (52, kubelet_of("1.30.1"))]
+    one = found(story(*steps, evictionHard={disk: "1Gi"}), ReclaimAttempted)
+    assert (one.verdict, one.why.count("left nodefs.available short")) == ("match", 1)
+
+
 @pytest.mark.parametrize(
     ("seen", "ended_s", "why"),
     [(True, 75, "the eviction manager waits for 10 s"), (False, 52, "so it was seen to end")],

@@ -209,12 +209,12 @@ class MissingEvictions:
         had, logs = conditions.sure or conditions.possible, self._context.coverage.logs
         is_told = reported is None or conditions.sure <= reported <= conditions.possible
         if reported is None or is_told or not (had or logs(last.ts_ns, CALM)):
-            debts.void(ROUNDS, "")
+            debts.void("conditions")
             return
         debt = self._conditions_debt(last, had, reported)
         if self._rounds.acted:
             debt.due_ns = last.ts_ns + _TOLD_NS
-        debts.owe((ROUNDS, ""), debt)
+        debts.owe(("conditions",), debt)
 
     def _conditions_differ(self, last: Round) -> bool:
         """Say which conditions would be reported, once for each change."""

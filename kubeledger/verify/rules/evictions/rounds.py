@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kubeledger.kubelet.eviction.signals import RESOURCE_OF, DiskLayout, reclaim_functions
+from kubeledger.kubelet.eviction.signals import DiskLayout, reclaim_functions
 from kubeledger.kubelet.eviction.thresholds import Threshold
 from kubeledger.model.bodies.images import EvictionSignalObserved
 from kubeledger.model.record import Record
@@ -140,8 +140,7 @@ class Rounds(NodePressure):
         """The present round decides: its signals were all read, those after ``cause`` as well."""
         self.close()
         self.acted = True
-        for signal in RESOURCE_OF:  # it may wait for the pod's end longer than a debt does
-            self._context.debts.void(ROUNDS, signal)
+        self._context.debts.void(ROUNDS)  # it may wait for the pod's end longer than a debt does
         if self._reclaim is not None and cause == self._reclaim.seq:
             self._reclaim = None
 
