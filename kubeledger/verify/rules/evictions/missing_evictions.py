@@ -128,10 +128,9 @@ def _claimed(threshold: Threshold, observed: int | None) -> Judgement:
     if observed is None or isinstance(threshold.value, float):
         why, allowed = f"{threshold.signal} may not have been short", None
     else:
-        why, allowed = threshold_says(threshold, Reading(observed, 0, 0, 0)), True
-        if not is_short(threshold, observed, 0, minimum=True):
-            allowed = False
-        elif not is_short(threshold, observed, 0) or not threshold.is_hard:
+        why = threshold_says(threshold, Reading(observed, 0, 0, 0))
+        allowed = is_short(threshold, observed, 0, minimum=True)
+        if allowed and not (threshold.is_hard and is_short(threshold, observed, 0)):
             why, allowed = f"{threshold.signal} may have been short for too little", None
     if allowed is None:
         return open_to(SIGNAL_THEN.format(threshold.signal), denied=why)
@@ -199,9 +198,8 @@ class MissingEvictions:
             why = f"something had to be reclaimed, in one of the next rounds: {says}"
             expected: dict[str, Any] = {"resource": RESOURCE_OF[threshold.signal]}
             debts.owe(key, self._debt(last, ReclaimAttempted.kind, expected, why))
-        for signal in RESOURCE_OF:
-            if signal not in names:
-                debts.void(ROUNDS, signal)
+        for signal in sorted(RESOURCE_OF.keys() - names):
+            debts.void(ROUNDS, signal)
         conditions = self._rounds.current.conditions
         reported, process = self._rounds.reported, self._context.process
         if reported is None and process is not None and process.from_start:

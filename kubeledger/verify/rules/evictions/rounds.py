@@ -60,9 +60,8 @@ class Rounds(NodePressure):
         unseen = None if from_start else _BEFORE_LOG
         self.last: Round | None = None
         self.before: Round | None = None
-        self.current = self.recorded = Thresholds(unseen)
-        if self.loose:
-            self.recorded = Thresholds(unseen)
+        self.current = Thresholds(unseen)
+        self.recorded = Thresholds(unseen) if self.loose else self.current
         self.acted = False
         self.reported = None
         self._stepped = True
