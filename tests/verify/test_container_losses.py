@@ -10,6 +10,7 @@ from tests.verify.container_scenes import (
     backed_off,
     changed_to,
     died,
+    event,
     judged,
     killed,
     listed,
@@ -41,6 +42,38 @@ def test_a_change_without_a_tick() -> None:
     reported = changed_to("failure", "success", run=None)
     assert verdicts(*steps, (26, reported), (60, LIVE)) == ["impossible"]
     assert verdicts(*steps, (35, reported), (60, LIVE)) == ["unverifiable"]
+
+
+@pytest.mark.parametrize(
+    ("found_s", "seconds", "verdict"),
+    [(1.2, 20, "unverifiable"), (1.2, 10, "unverifiable"), (9, 20, "impossible"), (9, 10, "match")],
+)
+def test_what_a_pod_ran_before_the_log_begins(found_s: float, seconds: int, verdict: str) -> None:
+    """The first process finds its sandbox: what it starts there may follow on another instance."""
+    box = msgspec.structs.replace(started("s1"), container=None, sandbox=True)
+    other = msgspec.structs.replace(started("c0"), pod="other", pod_uid="u-2")
+    steps: list[Step] = [(1, added()), (1.2, other), (found_s, box), (10, started("c1"))]
+    for at, container_id in ((40, "c1"), (70, "c2"), (100, "c3")):
+        message = "Container app failed startup probe, will be restarted"
+        steps.append((at, killed(container_id, reason="startup_probe", message=message)))
+        if container_id != "c3":
+            steps.append((at + 0.2, died(container_id, 143)))
+            steps.append((at + 0.2, started(f"c{int(container_id[1]) + 1}")))
+    found, _ = judged(*steps, (100, backed_off(seconds)), (130, listed()))
+    assert found[-1].verdict == verdict
+
+
+def test_an_event_beside_which_no_tick_is_recorded() -> None:
+    """Its line is lost, as that of an instance may be, and it counts for the next one."""
+    failed = event("Unhealthy", "Startup probe failed: x")
+    steps: list[Step] = [*BEGIN, (12, tick("success", "startup"))]
+    steps += [(12, changed_to("success", "unknown", "startup", run=1, threshold=1))]
+    steps += [(14, died("c1")), (60, started("c3")), (70, tick("failure", "startup", "c3"))]
+    steps += [(70, failed), (70, changed_to("failure", "unknown", "startup", container_id="c3"))]
+    probed = listed({"startupProbe": PROBE | {"successThreshold": 1}})
+    for events, verdict in (([], "impossible"), ([(30, failed), (40, failed)], "unverifiable")):
+        told = sorted([*steps, *events, (90, probed)], key=lambda step: step[0])
+        assert verdicts(*told) == ["match", verdict]
 
 
 def test_a_status_that_still_shows_the_instance_before() -> None:

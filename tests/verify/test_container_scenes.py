@@ -303,6 +303,12 @@ def test_counts_against_ticks() -> None:
     for counts in ((3, 0), (1, 1)):
         _, found = judged(*lead, (32, read(*counts)), *tail)
         assert [len(each.sides) for each in found] == [2], counts
+    # It waits for a new container: behind the log's end another process may count.
+    held = [*BEGIN, (10, tick("success")), *((10 + at, body) for at, body in failing(10)),
+            (40, changed_to("failure", "success")), (40.1, killed()), (42, LIVE)]  # fmt: skip
+    for goes_on in ([], [(85, started("c2"))]):
+        _, found = judged(*held, (80, read(0, 1)), *goes_on, (99, LIVE))
+        assert [len(each.sides) for each in found] == [2] * len(goes_on)
 
 
 # -- kills -----------------------------------------------------------------------------------

@@ -232,6 +232,16 @@ def test_whether_what_was_unused_sufficed(
     assert why in one.why
 
 
+def test_a_reclaim_is_of_the_process_that_made_it() -> None:
+    """Another one starts before it is judged, and has met no threshold yet."""
+    disk = "nodefs.available"
+    read = msgspec.structs.replace(memory(900), signal=disk)
+    said = reclaim("big", resource="ephemeral-storage", signal=disk)
+    steps = [(50, read), (50.1, said), (50.5, read), (52, kubelet_of("1.30.1"))]
+    one = found(story(*steps, evictionHard={disk: "1Gi"}), ReclaimAttempted)
+    assert (one.verdict, one.why.count("left nodefs.available short")) == ("match", 1)
+
+
 @pytest.mark.parametrize(
     ("seen", "ended_s", "why"),
     [(True, 75, "the eviction manager waits for 10 s"), (False, 52, "so it was seen to end")],
@@ -526,6 +536,16 @@ def test_a_reclaim_that_was_owed(available: int, gap_s: int, reclaims: int, abse
     found = [f for f in found if f.kind == ReclaimAttempted.kind]
     assert [f.verdict for f in found] == ["impossible"] * absent
     assert all("had to be reclaimed, in one of the next rounds" in f.why for f in found)
+
+
+def test_a_round_that_waits_for_a_pods_end() -> None:
+    """What was owed before is paid once it acts, however long its pod takes to end."""
+    low = {"observed": 100 * MI}
+    short = [(float(at), memory(100)) for at in (50, 60, 72)]
+    later = [(float(at), memory(4000)) for at in range(150, 260, 10)]
+    acts = (72.1, reclaim("big", **low)), (72.2, evicted("big", **low))
+    found = findings(story(*short, *acts, *later), kind=ReclaimAttempted.kind)
+    assert [each.recorded is None for each in found] == [False]
 
 
 @pytest.mark.parametrize(

@@ -313,6 +313,13 @@ def test_no_false_alarm(bodies: list[Body]) -> None:
     assert met(*bodies) == []
 
 
+def test_what_is_no_sidecar_to_an_old_kubelet() -> None:
+    """A newer API server's list shows a field that the kubelet does not know."""
+    shared = listed("a"), checkpoint(entry("a", "side", "g0"), entry("a", "app", "g0"))
+    assert met(*shared, version="1.27.16") == []
+    assert [each.invariant for each in met(*shared, version="1.28.0")] == ["device_in_two_lives"]
+
+
 @pytest.mark.parametrize("name", RECORDED)
 def test_no_false_alarm_on_a_recording(name: str) -> None:
     assert list(violations(recorded(name))) == []

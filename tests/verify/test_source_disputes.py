@@ -61,6 +61,7 @@ def told_by(body: Body, *lines: str) -> list[Record]:
         (STATUS.format("Pod used: 1450", "OutOfcpu"), False),
         (STATUS.format("Pod was rejected: used: 1450", "OutOfcpu"), False),
         (STATUS.format("Pod used: 1450", "OutOfmemory"), True),
+        (EVENT.format("ns/web", "OutOfcpu", 'used: \\"145 0'), False),  # wrapped at a quote
         ('"Predicate failed on Pod" pod="ns/web" err="used: 1450"', False),
         ('"Predicate failed on Pod" pod="ns/web" err="used: 1350"', True),
         ('"SyncLoop ADD" source="api" pods=["ns/web"]', False),
@@ -201,6 +202,7 @@ def test_lines_of_two_rounds(rounds: int, is_disputed: bool) -> None:
         ("eviction manager: must evict pod(s) to reclaim memory", False),
         ("eviction manager: attempting to reclaim inodes", True),
         ('"Eviction manager: must evict pod(s) to reclaim" resourc', False),  # it is cut
+        ('"Eviction manager: must evict pod(s) to reclaim" resourceName="me mory"', False),
     ],
 )
 def test_lines_of_one_round(line: str, is_disputed: bool) -> None:

@@ -25,6 +25,7 @@ import msgspec
 
 from kubeledger.ingest.messages.settings_flags import FLAGS, FLAGS_BY_NAME, FlagField, FlagKind
 from kubeledger.ingest.messages.settings_text import STRUCT_FIELDS, parse_flag
+from kubeledger.kubelet.kube.configuration import problem
 from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.model.bodies.node import Setting, SettingsObserved
 from kubeledger.model.record import Evidence
@@ -143,8 +144,16 @@ class _Chosen(msgspec.Struct):
     conflicts: list[str] = []
 
     def put(self, field: str, value: Any, source: str) -> None:  # noqa: ANN401  (any JSON value)
+        if self.sources.get(field, "default") != "default" and problem(field, value):
+            return  # no kubelet runs with it: the text is damaged
         self.values[field] = value
         self.sources[field] = source
+
+    def dispute(self, field: str, *sides: tuple[str, object]) -> None:
+        """Sources differ; what no kubelet runs with is damaged text, and says nothing."""
+        if not any(problem(field, value) for _, value in sides):
+            said = ", ".join(f"{who} says {_text(value)}" for who, value in sides)
+            self.conflicts.append(f"{field}: {said}")
 
     def confirm(self, field: str) -> None:
         """The process itself shows what a file says."""
@@ -198,10 +207,7 @@ def _merged_files(sources: SettingsSources, chosen: _Chosen) -> dict[str, Any]:
         # Only a drop-in (``*.conf``) is meant to replace what another file says.
         for field in sorted(patch.keys() & merged.keys()) if not name.endswith(".conf") else ():
             if not _same(patch[field], merged[field]):
-                chosen.conflicts.append(
-                    f"{field}: {owner[field]} says {_text(merged[field])}, "
-                    f"{name} says {_text(patch[field])}"
-                )
+                chosen.dispute(field, (owner[field], merged[field]), (name, patch[field]))
         merged = _merge_patch(merged, patch)
         owner |= dict.fromkeys(patch, name)
     return {k: v for k, v in merged.items() if k not in _UNSET_AT_ZERO or not _same(v, "0s")}
@@ -224,7 +230,9 @@ def _given_flags(sources: SettingsSources) -> Iterator[tuple[FlagField, Statemen
     """Flags with a field whose value is not the default."""
     for flag, statement in sources.flags.items():
         row = sources.field_of(flag)
-        if row is not None and not row.is_default(statement.value, sources.minor):
+        if row is None or row.is_default(statement.value, sources.minor):
+            continue
+        if row.kind == "headers" or not any(map(str.isspace, statement.value)):  # else damaged
             yield row, statement, _flag_value(row, statement.value)
 
 
@@ -288,9 +296,7 @@ def _apply_dump(sources: SettingsSources, chosen: _Chosen) -> None:
         if sources.dump is not None and isinstance(expected, dict) and _agree(expected, value):
             continue  # the dump has a line for each member, and some of them are lost
         if source != "default":
-            chosen.conflicts.append(
-                f"{field}: {_named(source)} says {_text(expected)}, {whence} says {_text(value)}"
-            )
+            chosen.dispute(field, (_named(source), expected), (whence, value))
         chosen.put(field, value, "config")
     if sources.dump is None:
         _apply_omitted(sources, sources.full.value, chosen)
@@ -321,10 +327,8 @@ def _apply_node_config(sources: SettingsSources, chosen: _Chosen) -> None:
             continue
         source = chosen.sources.get(field)
         if source in {"config", "file", "flag"} and expected and field not in sources.replaced:
-            chosen.conflicts.append(
-                f"{field}: {_named(source)} says {_text(expected)}, "
-                f"the container manager's NodeConfig says {_text(value)}"
-            )
+            whence = "the container manager's NodeConfig"
+            chosen.dispute(field, (_named(source), expected), (whence, value))
         if expected is None or value != "":
             chosen.put(field, value, "log")
 
@@ -339,9 +343,7 @@ def _apply_stated(sources: SettingsSources, chosen: _Chosen) -> None:
             named[field] = who
         elif not _same(expected, statement.value):
             other = named.get(field) or _named(chosen.sources[field])
-            chosen.conflicts.append(
-                f"{field}: {other} says {_text(expected)}, {who} says {_text(statement.value)}"
-            )
+            chosen.dispute(field, (other, expected), (who, statement.value))
         else:
             chosen.confirm(field)
 

@@ -106,8 +106,8 @@ def nodes_of_mask(mask: int) -> tuple[int, ...]:
 def hint_of(value: Any) -> Hint | None:  # noqa: ANN401 - any decoded value
     """One hint in either form; None when it is none."""
     if isinstance(value, dict):
-        if "Preferred" not in value:
-            return None  # its key is damaged
+        if not {"NUMANodeAffinity", "Preferred"} <= value.keys():
+            return None  # a key is damaged
         mask = integer(value.get("NUMANodeAffinity"))
         nodes = None if mask is None or mask < 0 else nodes_of_mask(mask)
         return Hint(numa_nodes=nodes, preferred=value.get("Preferred") is True)

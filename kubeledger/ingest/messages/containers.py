@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, cast
 
 from kubeledger.ingest.klog.forms import go_text
-from kubeledger.ingest.messages.podref import shown_uid
+from kubeledger.ingest.messages.podref import bare_container_id, shown_uid
 from kubeledger.model.bodies.prober import ProbeType, TickResult
 from kubeledger.model.patterns import regex
 
-_EVENT = regex(r'ID:"?([^\s",]+)"?,? Type:"?(\w+)"?,? Data:"?([^\s",}]+)')
+_EVENT = regex(r'ID:"?([^\s",]+)"?,? Type:"?(\w+)"?,? Data:"?([^\s",}]+)["}]')
 
 
 def pleg_event(event: Any) -> tuple[str | None, str, str]:  # noqa: ANN401 - decoded value
@@ -18,7 +18,7 @@ def pleg_event(event: Any) -> tuple[str | None, str, str]:  # noqa: ANN401 - dec
     if isinstance(event, dict):
         uid, data = event.get("ID"), event.get("Data")
         data = data if isinstance(data, str) else ""
-        if " " in data:
+        if data and bare_container_id(data) is None:
             raise ValueError(f"no ID of a container: {data!r}")  # something stands in the line
         return shown_uid(uid), str(event.get("Type") or ""), data
     match = _EVENT.search(str(event))

@@ -22,11 +22,12 @@ _OBJECT_LIST = regex(r"[^\s\[\],\"]+/[^\s\[\],\"]+")
 _CONTAINER_ID = regex(
     r'(?:[a-z][\w.+-]*://|\{"?[a-z][\w.+-]*"?\s+"?|\{Type:\S*\s+ID:)([^\s"}]+)"?\}?'
 )
-_FIELD_PATH = regex(r"spec\.\w+\{([^}]*)\}")
+_ID = regex(r"[\w.:-]+")
+_FIELD_PATH = regex(r"spec\.\w+\{([\w.-]+)\}")
 _NAMED_IN_MESSAGE = regex(
-    r"(?:Stopping|Created|Started) container (\S+)$"
-    r"|Container (\S+) (?:failed (?:liveness|startup) probe|definition changed|resize requires)"
-    r"|Back-off restarting failed container (\S+) in pod "
+    r"(?:Stopping|Created|Started) container ([\w.-]+)$"
+    r"|Container ([\w.-]+) (?:failed (?:liveness|startup) probe|definition changed|resize requires)"
+    r"|Back-off restarting failed container ([\w.-]+) in pod "
 )
 
 
@@ -99,7 +100,9 @@ def bare_container_id(value: Any) -> str | None:  # noqa: ANN401 - decoded JSON
     if not isinstance(value, str) or not value:
         return None
     match = _CONTAINER_ID.fullmatch(value)
-    return match[1] if match else value
+    bare = match[1] if match else value
+    # A page, or a terminal, put something into it.
+    return bare if _ID.fullmatch(bare) else None
 
 
 class EventLine(NamedTuple):

@@ -5,7 +5,7 @@ one begins with the end of another, that end is left out (``reorder``). Where th
 other way, one inside the other or each with lines that the other lacks, they are woven: the runs
 of lines of all of them are read in the order of their stamps, and an entry that stands in several
 is read from the first. An entry that one log holds twice stays twice. So are files of one log that
-hold lines of different severities.
+hold lines of different severities, or to which the lines of one process were dealt in turn.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kubeledger.ingest.planning.time_order import (
     time_of,
 )
 from kubeledger.ingest.sources.pasted import between
-from kubeledger.ingest.sources.prefix import Unwrapper
+from kubeledger.ingest.sources.prefix import HEADER, Unwrapper
 from kubeledger.ingest.sources.streams import SourceFile
 
 _COMPARED = 1 << 16
@@ -73,15 +73,27 @@ class Excerpt(msgspec.Struct):
 
 
 class _Scan(NamedTuple):
-    """Entries of a log, each with a hash of all its lines; what is above the first is one, too."""
+    """Entries of a log, each with a hash of all its lines; what is above the first is one, too.
+
+    Attributes:
+        pids: processes that wrote them; none in JSON.
+    """
 
     entries: Entries
     hashes: array[int]
+    pids: set[bytes]
 
     @property
     def severities(self) -> set[int]:
         """First letters of its entries."""
         return {*self.entries.letters} - {0}
+
+    def is_among(self, other: _Scan) -> bool:
+        """Most of its entries are no older and no younger than those of another log."""
+        times = other.entries.times_ns
+        first_ns, last_ns = min(times), max(times)
+        within = sum(first_ns <= ts_ns <= last_ns for ts_ns in self.entries.times_ns)
+        return within * 2 > len(self.entries.times_ns)
 
 
 def groups_of(logs: Sequence[LogSurvey]) -> list[list[LogSurvey]]:
@@ -109,7 +121,7 @@ def woven(group: Sequence[LogSurvey]) -> tuple[list[Excerpt], Iterator[Run]]:
     kept = _kept(scans)
     _drop_half_written(group, scans, kept)
     excerpts = [Excerpt(log, []) for log in group]
-    for excerpt, (entries, _), is_kept in zip(excerpts, scans, kept, strict=True):
+    for excerpt, (entries, *_), is_kept in zip(excerpts, scans, kept, strict=True):
         begin = 0
         for stays, run in groupby(is_kept):
             end = begin + sum(1 for _ in run)
@@ -132,12 +144,16 @@ def _belongs(log: LogSurvey, group: Sequence[LogSurvey]) -> bool:
         not {scan.hashes[index] for index in mine}.isdisjoint(other.hashes[index] for index in its)
         for other in others
         for mine, its in _shares((scan, other))
-    ) or all(scan.severities.isdisjoint(other.severities) for other in others)
+    ) or all(
+        scan.severities.isdisjoint(other.severities)
+        or (scan.is_among(other) and other.is_among(scan) and scan.pids & other.pids)
+        for other in others
+    )
 
 
 def _scan(source: SourceFile) -> _Scan:
     cutter, unwrapper = LineCutter(), Unwrapper()
-    entries, hashes = Entries(), array("q")
+    entries, hashes, pids = Entries(), array("q"), set[bytes]()
     above, lines = 0, 0
     for number, offset, line in cutter.numbered(source.chunks()):
         lines = number + 1
@@ -149,12 +165,14 @@ def _scan(source: SourceFile) -> _Scan:
                 hashes.append(above)
             entries.add(ts_ns, body[0], offset, number)
             hashes.append(hash(body))
+            if (header := HEADER.match(body)) is not None:
+                pids.add(header[3])
         elif hashes:
             hashes[-1] = hash((hashes[-1], body))
         else:
             above = hash((above, body))
     entries.end(cutter.stats.size, lines)
-    return _Scan(entries, hashes)
+    return _Scan(entries, hashes, pids)
 
 
 def _shares(scans: Sequence[_Scan]) -> Iterator[list[list[int]]]:
@@ -186,10 +204,10 @@ def _drop_half_written(
     group: Sequence[LogSurvey], scans: Sequence[_Scan], kept: Sequence[bytearray]
 ) -> None:
     """Leave out the last entry of a log where another one holds more of it."""
-    for which, (entries, hashes) in enumerate(scans):
+    for which, (entries, hashes, _) in enumerate(scans):
         last, last_ns = len(hashes) - 1, entries.times_ns[-1]
         text = _text(group[which].source, entries, last).rstrip()
-        for other, (its, others) in enumerate(scans):
+        for other, (its, others, _) in enumerate(scans):
             for index, ts_ns in enumerate(its.times_ns):
                 if (
                     ts_ns == last_ns

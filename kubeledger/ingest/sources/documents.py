@@ -51,6 +51,7 @@ HELD_BYTES_MAX = 16 << 20
 """Bytes of documents whose parsed content is held in memory; what is beyond is read again."""
 
 _CGROUP_LINE = regex(r"(?P<path>\S+)/(?P<file>[\w.-]+)[ \t:=]+(?P<value>.*)")
+_PROBE = b"prober_probe_total"
 _PROBE_LINE = regex(r"prober_probe_total\{(?P<labels>.*)\}\s+(?P<value>[0-9.eE+]+)")
 _COUNTED = regex(
     r"(?P<name>kubelet_(?:evictions|preemptions|image_garbage_collected_total))(?:\{.*\})?"
@@ -309,6 +310,10 @@ def _metrics(document: Document, data: bytes) -> tuple[list[Item], LineCounts]:
         )
         totals[key] = total
         evidence[key] = _line_evidence(document, number, offset, text)
+    cut = data[data.rfind(b"\n") + 1 :][: len(_PROBE)]
+    if totals and cut and _PROBE.startswith(cut):
+        *of_last, _ = next(reversed(totals))  # what the last one counted is cut with the file
+        totals = {key: total for key, total in totals.items() if [*key[:-1]] != of_last}
     items: list[Item] = [ProbeCounters(document.ts_ns, totals, evidence)] if totals else []
     if decided:
         items.append(KubeletCounters(document.ts_ns, decided, _evidence(document)))

@@ -267,7 +267,7 @@ MESSAGE_BYTES_MAX = 1024
 """The API server holds no longer messages."""
 
 _NAME_TIME = regex(r"\.([0-9a-f]{14,16})$")
-_FIELD_PATH = regex(r"spec\.(?:c|initC|ephemeralC)ontainers\{(?P<name>.*)\}")
+_FIELD_PATH = regex(r"spec\.(?:c|initC|ephemeralC)ontainers\{(?P<name>[\w.-]+)\}")
 
 _NAMED = regex(
     r"(?:Created|Started|Stopping) container (?P<doing>[a-z0-9-]+)"

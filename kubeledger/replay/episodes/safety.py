@@ -138,7 +138,7 @@ class Safety:
 
     def __init__(self) -> None:
         self._minor: int | None = None
-        self._facts = resolve(f"1.{NEWEST}").resourcemanagers
+        self._facts, self._has_sidecars = resolve(f"1.{NEWEST}").resourcemanagers, True
         self._names: dict[str, str] = {}
         self._lasting: dict[str, set[str]] = {}
         self._grants: dict[tuple[str, str, _Holder], _Grant] = {}
@@ -192,7 +192,9 @@ class Safety:
         with suppress(ValueError, AttributeError, IndexError):
             self._minor = int((body.kubelet_version or "").split(".")[1])
         with suppress(BadQuestionError):
-            self._facts = resolve(body.kubelet_version or "").resourcemanagers
+            profile = resolve(body.kubelet_version or "")
+            self._facts = profile.resourcemanagers
+            self._has_sidecars = profile.prober.restartable_init_containers
         return ()
 
     def _settings(self, record: Record, body: SettingsObserved) -> _Found:
@@ -260,7 +262,7 @@ class Safety:
         sidecars = {
             str(each.get("name"))
             for each in objects_of(spec.get("initContainers"))
-            if each.get("restartPolicy") == SIDECAR
+            if each.get("restartPolicy") == SIDECAR and self._has_sidecars
         }
         self._lasting[uid] = regular | sidecars
         yield from self._twice(record, body, status)

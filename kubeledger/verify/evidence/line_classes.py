@@ -66,7 +66,7 @@ VICTIMS: Final[tuple[Form, ...]] = (
 """The victim of a preemption."""
 
 RECLAIMS: Final[tuple[Form, ...]] = (
-    ("to reclaim", regex(r'to reclaim" resourceName="(?P<resource>[^"]+)"')),
+    ("to reclaim", regex(r'to reclaim" resourceName="(?P<resource>[\w.-]+)"')),
     ("to reclaim", regex(r"to reclaim (?P<resource>[\w-]+)$")),
 )
 """What a round of the eviction manager is to reclaim."""

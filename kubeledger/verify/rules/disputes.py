@@ -129,6 +129,7 @@ _WHY: Final = {
 }
 _MACHINE: Final = ("machine", ("node", ""))
 _UNKNOWN: Final = "ContainerStatusUnknown"
+_MARKS: Final = str.maketrans("", "", ' \t\r\n"\\')
 _CLOCKS_NS: Final = 2 * NS_PER_S
 """Clocks of the node and of the API server that agree may be apart by so much."""
 _DENIED: Final = "Pod admission denied"
@@ -472,8 +473,8 @@ def _may_be_one(change: Parts | int | None, reading: Parts | int | None) -> bool
     if isinstance(change, int) or isinstance(reading, int):
         return change <= reading  # type: ignore[operator] # a fact is of one kind
     for given in zip(change, reading, strict=True):
-        # A terminal breaks lines.
-        texts = ["".join(text.split()) for text in given if text is not None]
+        # A terminal breaks lines, and before a quote it is no quote of the line any more.
+        texts = [text.translate(_MARKS) for text in given if text is not None]
         if len(texts) < 2 or not all(map(is_plain, texts)):
             continue
         short, long = sorted(texts, key=len)

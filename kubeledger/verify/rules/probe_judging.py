@@ -184,10 +184,10 @@ class Counts:
         worker, tally, record, counted = reading
         body, logged = record.body, tally.at(at_ns)
         assert isinstance(body, ProbeCountersRead)
-        since_ns, coverage = tally.since_ns, self._context.coverage
-        if since_ns and coverage.missing(since_ns, record.ts_ns) is not None:
-            return
-        if not (worker.is_near(record.ts_ns) or worker.is_on_hold):
+        near, missing = worker.is_near(record.ts_ns), self._context.coverage.missing
+        # One on hold does not tick: behind the log's end another process may count.
+        since_ns = tally.since_ns if near else worker.newest_ns
+        if (since_ns and missing(since_ns, record.ts_ns)) or not (near or worker.is_on_hold):
             return
         worker.is_reported = True
         why = f"by {format_ts(record.ts_ns)} the kubelet had counted {counted[0]} successes and "

@@ -37,7 +37,6 @@ _DENIED_WITHIN_NS: Final = NS_PER_S // 2
 _BLOCKED_NS: Final = 120 * NS_PER_S
 _LISTED_WITHIN_NS: Final = 30 * NS_PER_S
 """The API's lists lag behind what the kubelet knows."""
-_LONG_AGO_NS: Final = -86_400 * NS_PER_S
 
 
 class ProbeWitnesses:
@@ -51,7 +50,7 @@ class ProbeWitnesses:
         # worker whose failures are seen to leave events -> those since the last that did not
         self._without: dict[Worker, list[Record]] = {}
         self._pushed: Counter[str] = Counter()
-        self._blocked_ns = _LONG_AGO_NS
+        self._blocked_ns = -86_400 * NS_PER_S
         self._unlogged: dict[Worker, tuple[Record, ProbeTransitioned]] = {}
         self._ready: Witnesses[bool] = Witnesses(_LISTED_WITHIN_NS)
 
@@ -231,10 +230,12 @@ class ProbeWitnesses:
         return False
 
     def _unmatched(self, record: Record, about: Sequence[Worker]) -> None:
-        """An event beside which no tick failed: one that is recorded as a success?"""
+        """An event beside which no tick failed: one that is recorded as a success, or lost?"""
         near = [(each, each.newest) for each in about if each.newest is not None
                 and 0 <= record.ts_ns - each.newest_ns <= _DENIED_WITHIN_NS]  # fmt: skip
         message = getattr(record.body, "message", "")
+        for worker in () if near else about:
+            worker.forget(f"a {worker.probe_type} tick at {format_ts(record.ts_ns)}")
         if len(near) != 1 or " probe failed" not in message:
             return
         ((worker, tick),) = near

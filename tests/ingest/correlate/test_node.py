@@ -1,9 +1,14 @@
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from kubeledger.ingest.correlate.context import BundleContext, KnownPod
 from kubeledger.ingest.correlate.node import NodeAssembler
 from kubeledger.ingest.correlate.registers import Registers
+from kubeledger.ingest.sources.documents import Document, read_document
 from kubeledger.ingest.sources.items import NodeObject, ProbeCounters
+from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.model.bodies.node import NodeObserved
 from kubeledger.model.bodies.prober import ProbeCountersRead
 from kubeledger.model.record import Evidence
@@ -66,6 +71,19 @@ def counters(ts_ns: int, **counts: int) -> ProbeCounters:
     keys = {("ns", "web", "u1", "app", "Liveness", result): n for result, n in counts.items()}
     evidence = {key: Evidence(file=f"{ts_ns}.txt", text=key[-1]) for key in keys}
     return ProbeCounters(ts_ns, keys, evidence)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 40, 80])
+def test_a_cut_file_of_counters(cut: int, tmp_path: Path) -> None:
+    """What the last worker counted is cut with it, even where a whole line of it is left."""
+    line = 'prober_probe_total{pod="%s",container="c",probe_type="Liveness",result="%s"} 7\n'
+    lines = [line % (pod, result) for pod in "ab" for result in ("failed", "successful")]
+    path = tmp_path / "metrics.txt"
+    path.write_text("".join(lines)[: -cut or None])
+    items, _ = read_document(Document(SourceFile(path.name, path), "metrics", 1))
+    (read,) = items
+    assert isinstance(read, ProbeCounters)
+    assert {key[1] for key in read.totals} == ({"a"} if cut else {"a", "b"})
 
 
 def test_probe_counters_without_a_uid() -> None:

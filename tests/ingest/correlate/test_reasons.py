@@ -115,6 +115,7 @@ def test_every_form_of_the_line(line: str) -> None:
     ("field_path", "message", "container"),
     [
         ("spec.containers{app}", "x", "app"),
+        ("spec.containers{a pp}", "Started container app", "app"),
         ("spec.initContainers{setup}", "x", "setup"),
         ("spec.ephemeralContainers{debug}", "x", "debug"),
         ("", "Started container app-2", "app-2"),

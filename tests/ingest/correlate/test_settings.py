@@ -296,6 +296,22 @@ def test_a_topology_manager_that_alone_tells_its_settings() -> None:
     )
 
 
+def test_a_word_in_a_value_is_no_other_value() -> None:
+    """A page put something into the text of one source: no kubelet runs with it."""
+    one, other = TOPOLOGY["1.20.2"]
+    started = klog("server.go", "Started kubelet")
+    for damaged in ("best-<br>effort", "best- effort"):
+        for lines in ((one.replace("best-effort", damaged), other),
+                      (one, other.replace("best-effort", damaged))):  # fmt: skip
+            body = settings_of("".join(lines) + started)
+            assert body.conflicts == ()
+    flag = klog("flags.go", 'FLAG: --resolv-conf="/etc/res    olv.conf"')
+    body = settings_of(flag, config_item({"resolvConf": "/etc/resolv.conf"}))
+    assert values(body)["resolvConf"] == "/etc/resolv.conf"
+    base = config_item({"maxPods": 5})
+    assert settings_of("", base, config_item({"maxPods": "<br>5"}, "old.yaml")).conflicts == ()
+
+
 def test_drop_ins_replace_and_files_contradict() -> None:
     """``*.conf`` files are merged over the rest; two files that disagree are a conflict."""
     base = config_item({"maxPods": 5, "evictionHard": {"a": "1", "b": "2"}})

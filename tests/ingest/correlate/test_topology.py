@@ -62,6 +62,7 @@ class TestHints:
             ),
             ({"NUMANodeAffinity": 0, "Preferred": False}, Hint(numa_nodes=(), preferred=False)),
             ({"NUMANodeAffinity": None, "<br>Preferred": True}, None),
+            ({"NUMANode<br>Affinity": 1, "Preferred": True}, None),
             ("{}", None),
         ],
     )

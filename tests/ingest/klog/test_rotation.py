@@ -1,5 +1,6 @@
 """Rotated logs of which one begins with the end of the other."""
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -85,3 +86,20 @@ def test_two_logs_say_what_one_says(
     assert [found.finding for found in report.findings] == ["overlap"] * overlaps
     repeated = sum(account.repeated for account in report.accounts)
     assert repeated > 0 if overlaps else repeated == 0
+
+
+@pytest.mark.parametrize("files", [3, 5])
+def test_lines_dealt_to_several_files(files: int, tmp_path: Path) -> None:
+    """A stream was split entry by entry: each file has all of its time, and no line twice."""
+    begins = [*(i for i, line in enumerate(whole()) if line[:1] == b"I"), len(whole())]
+    entries = [b"".join(whole()[i:j]) for i, j in pairwise(begins)]
+    dealt = {f"{i}.log": entries[i::files] for i in range(files)}
+    alone, report = imported(tmp_path / "alone", **{"kubelet.log": whole()})
+    both, _ = imported(tmp_path / "both", **dealt)
+    assert report.accounts[0].understood
+    assert [record for record in both if record not in alone] == []
+    assert [record for record in alone if record not in both] == []
+    # Of another process they are another log.
+    other = [entry.replace(b" 8337 ", b" 8338 ") for entry in entries[1::2]]
+    apart, _ = imported(tmp_path / "apart", **{"0.log": entries[::2], "1.log": other})
+    assert apart != alone

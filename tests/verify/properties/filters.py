@@ -191,6 +191,16 @@ def _chunk_files(bundle: Path, random: Random) -> None:
         write(bundle, piece, f"kubelet-{i}.log")
 
 
+def _dealt(bundle: Path, random: Random) -> None:
+    """A stream was split: each line goes to one of several files, in turn or as it comes."""
+    lines, files = read(bundle), random.choice((2, 3, 5))
+    turns = [random.randrange(files) for _ in lines] if random.random() < 0.5 else range(len(lines))
+    (bundle / "kubelet.log").unlink()
+    for i in range(files):
+        mine = [line for line, turn in zip(lines, turns, strict=True) if turn % files == i]
+        write(bundle, mine, f"kubelet-{i}.log")
+
+
 def _out_of_step(lines: Lines, random: Random) -> Lines:
     """Two streams, one of which comes some lines late."""
     late = random.choice((b"E", b"W", b"WE"))
@@ -331,6 +341,7 @@ FILTERS: dict[str, Change] = {
     "json-chunks": _json_chunks,
     "chunk-files": _chunk_files,
     "rotated": _rotated,
+    "dealt": _dealt,
     "out-of-step": of_lines(_out_of_step),
     "two-streams": _two_streams,
     "copied": _copied,

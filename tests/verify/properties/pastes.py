@@ -116,12 +116,16 @@ def _errors_and_pod(lines: Lines, random: Random) -> Lines:
     return [line for line in lines if line[:1] in b"WEF" or name in line]
 
 
-def _wrapped(lines: Lines, random: Random) -> Lines:
-    """Copied from a terminal, which broke lines."""
-    width = random.choice((120, 200, 400))
-    cut = (_each(line)[at : at + width] + b"\n"
-           for line in lines for at in range(0, max(len(_each(line)), 1), width))  # fmt: skip
-    return list(cut)
+def _wrapped(between: bytes) -> Change:
+    """Copied from a terminal, which broke lines; ``between``: what stands there now."""
+
+    def change(lines: Lines, random: Random) -> Lines:
+        width = random.choice((80, 120, 200, 400))
+        cut = ([line[at : at + width] for at in range(0, max(len(line), 1), width)]
+               for line in map(_each, lines))  # fmt: skip
+        return [between.join(pieces) + b"\n" for pieces in cut]
+
+    return of_lines(change)
 
 
 def _omitted(lines: Lines, random: Random) -> Lines:
@@ -245,7 +249,9 @@ def pastes(quiet: Change) -> Iterator[tuple[str, Change]]:
     yield "by-caller", of_lines(_by_caller)
     yield "half-copies", _half_copies
     yield "errors-and-pod", of_lines(_errors_and_pod)
-    yield "wrapped", of_lines(_wrapped)
+    yield "wrapped", _wrapped(b"\n")
+    yield "indented", _wrapped(b"\n    ")
+    yield "blanks-within", _wrapped(b"\\ ")
     yield "omitted", of_lines(_omitted)
     yield "one-blank", of_lines(lambda lines, _: [_PID.sub(rb"\1 ", line) for line in lines])
     yield "numbered", of_lines(lambda lines, _: [b"%6d\t" % n + x for n, x in enumerate(lines)])

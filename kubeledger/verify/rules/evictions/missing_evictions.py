@@ -20,7 +20,7 @@ from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.debts import Debt
 from kubeledger.verify.evidence.line_classes import CALM
 from kubeledger.verify.rules.evictions.ranking import Usages
-from kubeledger.verify.rules.evictions.rounds import Rounds
+from kubeledger.verify.rules.evictions.rounds import ROUNDS, Rounds
 from kubeledger.verify.rules.evictions.thresholds import (
     SIGNAL_THEN,
     Met,
@@ -128,10 +128,9 @@ def _claimed(threshold: Threshold, observed: int | None) -> Judgement:
     if observed is None or isinstance(threshold.value, float):
         why, allowed = f"{threshold.signal} may not have been short", None
     else:
-        why, allowed = threshold_says(threshold, Reading(observed, 0, 0, 0)), True
-        if not is_short(threshold, observed, 0, minimum=True):
-            allowed = False
-        elif not is_short(threshold, observed, 0) or not threshold.is_hard:
+        why = threshold_says(threshold, Reading(observed, 0, 0, 0))
+        allowed = is_short(threshold, observed, 0, minimum=True)
+        if allowed and not (threshold.is_hard and is_short(threshold, observed, 0)):
             why, allowed = f"{threshold.signal} may have been short for too little", None
     if allowed is None:
         return open_to(SIGNAL_THEN.format(threshold.signal), denied=why)
@@ -144,7 +143,6 @@ _TOLD_NS: Final = 16 * NS_PER_S
 """The next round: one that reclaims has told its conditions, and each that follows tells them."""
 _SAME_NS: Final = 180 * NS_PER_S
 """No statistics stay the same for so long."""
-_ROUNDS: Final = "rounds"
 
 
 class MissingEvictions:
@@ -189,22 +187,19 @@ class MissingEvictions:
         debts, due = self._context.debts, self._rounds.current.due()
         names = {each.signal for each in due if _is_far(each, last)}
         for threshold in due:
-            key, reading = (_ROUNDS, threshold.signal), last.readings.get(threshold.signal)
+            key, reading = (ROUNDS, threshold.signal), last.readings.get(threshold.signal)
             if self._rounds.acted or reading is None or threshold.signal not in names:
                 continue
-            before = self._rounds.before
+            owed, before = debts.owed(key), self._rounds.before
             seen = None if before is None else before.readings.get(threshold.signal)
-            owed = debts.owed(key)
             if owed is not None and seen is not None and seen.available == reading.available:
-                latest_ns = owed.since.ts_ns + _SAME_NS
-                debts.defer(*key, due_ns=min(last.ts_ns + _OWED_NS, latest_ns))
+                debts.defer(*key, due_ns=min(last.ts_ns + _OWED_NS, owed.since.ts_ns + _SAME_NS))
             says = threshold_says(threshold, reading)
             why = f"something had to be reclaimed, in one of the next rounds: {says}"
             expected: dict[str, Any] = {"resource": RESOURCE_OF[threshold.signal]}
             debts.owe(key, self._debt(last, ReclaimAttempted.kind, expected, why))
-        for signal in RESOURCE_OF:
-            if self._rounds.acted or signal not in names:
-                debts.void(_ROUNDS, signal)
+        for signal in sorted(RESOURCE_OF.keys() - names):
+            debts.void(ROUNDS, signal)
         conditions = self._rounds.current.conditions
         reported, process = self._rounds.reported, self._context.process
         if reported is None and process is not None and process.from_start:
@@ -212,12 +207,12 @@ class MissingEvictions:
         had, logs = conditions.sure or conditions.possible, self._context.coverage.logs
         is_told = reported is None or conditions.sure <= reported <= conditions.possible
         if reported is None or is_told or not (had or logs(last.ts_ns, CALM)):
-            debts.void(_ROUNDS, "")
+            debts.void("conditions")
             return
         debt = self._conditions_debt(last, had, reported)
         if self._rounds.acted:
             debt.due_ns = last.ts_ns + _TOLD_NS
-        debts.owe((_ROUNDS, ""), debt)
+        debts.owe(("conditions",), debt)
 
     def _conditions_differ(self, last: Round) -> bool:
         """Say which conditions would be reported, once for each change."""

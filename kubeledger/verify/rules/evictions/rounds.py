@@ -22,6 +22,7 @@ from kubeledger.verify.rules.evictions.thresholds import (
 )
 from kubeledger.verify.variant import UNKNOWN, Settings
 
+ROUNDS: Final = "rounds"
 _BEFORE_LOG: Final = "what the eviction manager saw before the log begins"
 _ROUND_NS: Final = NS_PER_S
 """The signals of one round are logged at once."""
@@ -59,9 +60,8 @@ class Rounds(NodePressure):
         unseen = None if from_start else _BEFORE_LOG
         self.last: Round | None = None
         self.before: Round | None = None
-        self.current = self.recorded = Thresholds(unseen)
-        if self.loose:
-            self.recorded = Thresholds(unseen)
+        self.current = Thresholds(unseen)
+        self.recorded = Thresholds(unseen) if self.loose else self.current
         self.acted = False
         self.reported = None
         self._stepped = True
@@ -139,6 +139,7 @@ class Rounds(NodePressure):
         """The present round decides: its signals were all read, those after ``cause`` as well."""
         self.close()
         self.acted = True
+        self._context.debts.void(ROUNDS)  # it may wait for the pod's end longer than a debt does
         if self._reclaim is not None and cause == self._reclaim.seq:
             self._reclaim = None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import combinations
 from typing import Final, NamedTuple
@@ -170,7 +170,7 @@ class EvictionVerifier(RuleVerifier):
         if missing := self._rounds.unknown():
             self.lacking(record, "node", missing)
             return
-        fitting = self._met(record.ts_ns, body)
+        fitting, limits = self._met(record.ts_ns, body), [*self._rounds.current.beliefs]
         after: dict[str, EvictionSignalObserved] = {}
         if any(each is not None and self._rounds.reclaims(each) for _, each in fitting):
             after = self._rounds.expect_readings(record)
@@ -178,7 +178,7 @@ class EvictionVerifier(RuleVerifier):
         def judged(met: Judgement, threshold: Threshold | None) -> Judgement:
             judgements = [met]
             if threshold is not None and met.verdict != "impossible":
-                judgements += self._outcome(body, threshold, after)
+                judgements += self._outcome(body, threshold, limits, after)
                 if body.ranked is not None and not self._rounds.loose:
                     judgements += self._ranked(reclaim, body, threshold)
             return all_of(judgements)
@@ -232,25 +232,24 @@ class EvictionVerifier(RuleVerifier):
         self,
         body: ReclaimAttempted,
         threshold: Threshold,
+        limits: Sequence[Threshold],
         after: Mapping[str, EvictionSignalObserved],
     ) -> Iterator[Judgement]:
-        """Whether what was unused had to suffice."""
+        """Whether what was unused had to suffice; ``limits``: all of the process that acted."""
         sufficed = body.outcome == "node_level"
         if sufficed and not self._rounds.reclaims(threshold):
             yield same(False, f"nothing is deleted for {threshold.signal} before a pod is evicted")
         if not after or body.outcome in (None, "nothing"):
             return
         minimum = self.context.known_profile.eviction.reclaim_must_reach_minimum
-        thresholds = self._rounds.current.beliefs
-        signals = {each.signal for each in thresholds}
-        seen = [(each, after[each.signal]) for each in thresholds if each.signal in after]
+        seen = [(each, after[each.signal]) for each in limits if each.signal in after]
         short = dict.fromkeys(
             each.signal
             for each, now in seen
             if is_short(each, now.available, now.capacity, minimum=minimum)
         )
-        left, unread = ", ".join(short), ", ".join(sorted(signals - after.keys()))
-        deleting = "deleting what was unused"
+        left, deleting = ", ".join(short), "deleting what was unused"
+        unread = ", ".join(sorted({each.signal for each in limits} - after.keys()))
         if sufficed == (not short):
             yield same(True, f"{deleting} {'sufficed' if sufficed else f'left {left} short'}")
         elif sufficed:
