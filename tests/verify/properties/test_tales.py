@@ -13,10 +13,10 @@ import pytest
 from kubeledger.model.bodies.node import Setting
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
-from kubeledger.verify import Finding
-from kubeledger.verify.registry import verifiers_for
+from kubeledger.verify import Finding, verify
+from kubeledger.verify.registry import verifiers_for, verifiers_of
 from tests.marks import nightly, slow
-from tests.verify.histories import outcomes
+from tests.verify.histories import outcomes, reader
 from tests.verify.properties.raw_lies import bundle
 from tests.verify.properties.reimported import numbered
 from tests.verify.properties.tales import TALES
@@ -124,24 +124,24 @@ def resting_on_itself(
 ) -> Iterator[Finding]:
     """Matches that are still some without all that they name, and name nothing else then."""
     kinds = {record.seq: record.kind for record in records}
-    resting: defaultdict[frozenset[str], set[int]] = defaultdict(set)
+    resting: defaultdict[frozenset[str], dict[int, str]] = defaultdict(dict)
     for match in matches:
         named_kinds = {kinds[seq] for seq in match.inputs if seq in kinds} - {match.kind} - known
         if named_kinds:
-            resting[known | named_kinds].add(match.seq)
+            resting[known | named_kinds][match.seq] = match.kind
         elif known:
             yield match
-    for unknown, seqs in resting.items():
+    for unknown, asked in resting.items():
         left = without(records, unknown)
         before = {record.seq: seq for seq, record in left}
+        read = reader([record for _, record in left])
         still = [
             msgspec.structs.replace(
                 o, seq=before[o.seq], inputs=tuple(before.get(seq, 0) for seq in o.inputs)
             )
-            for o in outcomes([record for _, record in left])
-            if isinstance(o, Finding) and o.verdict == "match" and o.seq in before
+            for o in verify(read, verifiers=verifiers_of(set(asked.values())))
+            if isinstance(o, Finding) and o.verdict == "match" and before.get(o.seq) in asked
         ]
-        still = [match for match in still if match.seq in seqs]
         yield from resting_on_itself(records, still, without, unknown)
 
 
