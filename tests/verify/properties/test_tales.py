@@ -162,8 +162,8 @@ def resting_on_itself(
 )
 def test_a_match_rests_on_its_inputs(name: str) -> None:
     """Without all records of the kinds that it names, and that it names then, it is none."""
-    assert (matches := matches_of(name))
-    wrong = resting_on_itself(named(name).records, matches)
+    assert matches_of(name)
+    wrong = resting_on_itself(named(name).records, matches_of(name))
     assert [each for each in wrong if each.kind not in RESTS_ON_ITSELF] == []
 
 
