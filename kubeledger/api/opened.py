@@ -231,7 +231,7 @@ class OpenLedger:
         for history in self._histories(node):
             for variant in variants_of(history, settings, versions):
                 result = Outlook(variant=variant.name)
-                changes = tuple(outlook(history.read, variant, result))
+                changes = tuple(outlook(history.read, variant, result, recorded=history.verify()))
                 found.append(NodeOutlook(node=history.node, outlook=result, changes=changes))
         return Outlooks(tuple(found))
 

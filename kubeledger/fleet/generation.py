@@ -25,7 +25,7 @@ from kubeledger.fleet.layout import (
     summary_path,
 )
 from kubeledger.fleet.sealed import seal_ledger, unseal_ledger
-from kubeledger.fleet.tables import WRITER, NodeTables, read_summary
+from kubeledger.fleet.tables import WRITER, NodeTables
 from kubeledger.fleet.types import Head, LakeFile, NodeSummary, SourceSeen
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.ledger import ImportCompleted
@@ -121,7 +121,7 @@ def commit_generation(
             return _proved(lake, base, files)
         created: list[str] = []
         sound = [each for each in _files_of(base) if each.path not in broken]
-        stored = [_stored(lake, file, sound, created) for file in files]
+        stored = [_stored(lake, tables, file, sound, created) for file in files]
         summary = msgspec.structs.replace(
             summary,
             **_counts(tables, tally),
@@ -133,14 +133,15 @@ def commit_generation(
             rules=rules,
         )
         row = _File(summary_path(summary.node, id_), tables.summary(summary), 1)
-    row_stored = _stored(lake, row, (), created)
+        row_stored = _stored(lake, tables, row, (), created)
+        summary = tables.read_summary(row.file)
     head = Head(
         layout=LAYOUT,
         id=id_,
         generation=1 if base is None else base.generation + 1,
         sources=sources,
         files=tuple(sorted([*stored, row_stored], key=lambda file: file.path)),
-        summary=read_summary(row.file),
+        summary=summary,
     )
     return _commit(lake, head, base, created)
 
@@ -191,7 +192,9 @@ def _sealed(ledger: Ledger, scratch: Path) -> Path:
     return file
 
 
-def _stored(lake: Lake, made: _File, before: Sequence[LakeFile], created: list[str]) -> LakeFile:
+def _stored(
+    lake: Lake, tables: NodeTables, made: _File, before: Sequence[LakeFile], created: list[str]
+) -> LakeFile:
     """Put a file into the lake, unless it is there; what the marker is to say of it.
 
     A date to which nothing was added keeps its file of an earlier generation. And a file of this
@@ -211,13 +214,13 @@ def _stored(lake: Lake, made: _File, before: Sequence[LakeFile], created: list[s
         return ours
     left = made.file.with_name(f"left-{made.file.name}")
     lake.store.download(made.path, left)
-    if _is_sound(left, ours):
+    if _is_sound(left, ours, tables):
         left.replace(made.file)
     lake.store.replace(made.path, made.file.read_bytes())
     return lake_file(made.path, made.file, made.rows)
 
 
-def _is_sound(left: Path, ours: LakeFile) -> bool:
+def _is_sound(left: Path, ours: LakeFile, tables: NodeTables) -> bool:
     """Whether a file that was left holds what ours does.
 
     The same bytes, but for what one input may come with in two ways: costs in a node's row, times
@@ -228,7 +231,7 @@ def _is_sound(left: Path, ours: LakeFile) -> bool:
     place = left.with_name("unsealed")
     try:
         if ours.path.startswith(NODES):
-            read_summary(left)
+            tables.read_summary(left)
         elif ours.path.startswith(LEDGERS):
             unseal_ledger(left, place)
         else:

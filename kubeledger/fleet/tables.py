@@ -196,6 +196,18 @@ class NodeTables:
         self._copy("SELECT * FROM summary", file)
         return file
 
+    def read_summary(self, path: Path) -> NodeSummary:
+        """The row of a file that :meth:`summary` wrote, here or elsewhere.
+
+        Raises:
+            duckdb.Error, msgspec.ValidationError: it is none.
+        """
+        read = f"FROM read_parquet({quoted(str(path))}, hive_partitioning = false)"
+        found = self._connection.execute(read)
+        names = [column[0] for column in found.description or ()]
+        row = found.fetchone() or ()
+        return msgspec.convert(dict(zip(names, row, strict=True)), NodeSummary)
+
     def _load(self, table: str, path: Path, types: dict[str, str]) -> None:
         typed = ", ".join(f"{name} {type_}" for name, type_ in types.items())
         self._connection.execute(f"CREATE OR REPLACE TABLE {table} ({typed})")
@@ -225,24 +237,6 @@ class NodeTables:
     def _copy(self, query: str, path: Path) -> None:
         path.unlink(missing_ok=True)
         self._connection.execute(f"COPY ({query}) TO {quoted(str(path))} ({_COPY_OPTIONS})")
-
-
-def read_summary(path: Path) -> NodeSummary:
-    """The row of a file that ``NodeTables.summary`` wrote.
-
-    Raises:
-        duckdb.Error, msgspec.ValidationError: it is none.
-    """
-    connection = engine(path.parent)
-    try:
-        found = connection.execute(
-            f"FROM read_parquet({quoted(str(path))}, hive_partitioning = false)"
-        )
-        names = [column[0] for column in found.description or ()]
-        row = found.fetchone()
-        return msgspec.convert(dict(zip(names, row or (), strict=True)), NodeSummary)
-    finally:
-        connection.close()
 
 
 def _column(name: str, key: str) -> str:

@@ -204,7 +204,7 @@ def _variants(spec: WhatifSpec, directory: Path, name: str) -> list[NodeVariant]
 def _outlook(history: History, variant: Variant, recorded: dict[str, int]) -> NodeVariant:
     harms = {harm: HarmCount(recorded=count) for harm, count in recorded.items()}
     result = Outlook(variant=variant.name)
-    for change in outlook(history.read, variant, result):
+    for change in outlook(history.read, variant, result, recorded=history.verify()):
         harm, outcome = _harm_of_change(change)
         if harm is not None:
             count = harms[harm]

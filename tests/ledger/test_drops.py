@@ -10,8 +10,9 @@ import pytest
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.audit_walk import AuditReport
 from kubeledger.ledger.base import BASE, Base, load_base, save_base
-from kubeledger.ledger.dropping import Policy
+from kubeledger.ledger.dropping import Policy, choose
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.sealing import decompress
 from kubeledger.ledger.snapshots import Snapshot
 from kubeledger.ledger.storage import DERIVED, MANIFEST
 from kubeledger.model.bodies.ledger import RecordsDropped
@@ -165,6 +166,14 @@ def test_what_was_dropped_is_told(tmp_path: Path) -> None:
     assert seqs(ledger, after_seq=12)[0] == seqs(ledger)[0] == 13
 
 
+def test_a_file_that_goes_while_it_is_chosen_counts_as_it_was_sealed(tmp_path: Path) -> None:
+    ledger = small(tmp_path / "l")
+    stored_bytes = sum(segment.stored_bytes for segment in ledger.info(NODE).segments[:2])
+    with ledger.reading(NODE) as look:
+        segment_paths(ledger)[0].unlink()
+        assert choose(look, before(8)).stored_bytes == stored_bytes
+
+
 def test_what_was_derived_goes_with_what_was_dropped(tmp_path: Path) -> None:
     """Up to whatever record it was made: it may tell of those that went."""
     ledger = small(tmp_path / "ledger")
@@ -227,6 +236,20 @@ def test_damage_is_never_dropped(tmp_path: Path) -> None:
         drop(ledger, 12)
     assert len(segment_paths(ledger)) == 6
     assert not base_path(ledger).exists()
+
+
+def test_a_plain_file_that_a_drop_left_goes_with_the_next_writer(tmp_path: Path) -> None:
+    """A crash while a segment was sealed leaves it in both forms."""
+    ledger = small(tmp_path / "l")
+    sealed = segment_paths(ledger)[1]
+    with sealed.open("rb") as file:
+        lines = b"".join(decompress(file))
+    drop(ledger, 8)
+    plain = sealed.with_suffix("")
+    plain.write_bytes(lines)
+    with ledger.writer():
+        assert not plain.exists()
+    assert seqs(ledger) == list(range(9, 26))
 
 
 # Crashes
@@ -433,6 +456,21 @@ def test_what_was_kept_is_no_cache(tmp_path: Path) -> None:
         faults = [one for one in audit(ledger).findings if "in place of dropped" in one.problem]
         assert [one.file for one in faults] == [str(path)]
         assert seqs(ledger) == list(range(9, 26))
+
+
+def test_what_was_kept_is_read_up_to_a_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = small(tmp_path / "l")
+    drop(ledger, 8)
+    (path,) = (base_path(ledger).parent / "base").iterdir()
+    with path.open("rb") as file:
+        size_bytes = len(b"".join(decompress(file)))
+    monkeypatch.setattr("kubeledger.ledger.base._CONTENT_BYTES_MAX", size_bytes)
+    assert state_at(ledger)
+    monkeypatch.setattr("kubeledger.ledger.base._CONTENT_BYTES_MAX", size_bytes - 1)
+    with pytest.raises(DamagedLedgerError, match="too large"):
+        state_at(ledger)
 
 
 def test_the_base_is_json_with_a_crc(tmp_path: Path) -> None:

@@ -7,7 +7,15 @@ import zstandard
 
 from kubeledger.ingest.sources.streams import digest_chunks
 from kubeledger.ledger.audit import audit
-from kubeledger.ledger.kept import KeptImport, KeptSource, KeptSources
+from kubeledger.ledger.kept import (
+    CAPTURE,
+    HEAD,
+    MARK,
+    KeptImport,
+    KeptSource,
+    KeptSources,
+    capture_flaws,
+)
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.sealing import save_sealed
 from tests.ledger.making import NODE, batch, ledger_of
@@ -88,3 +96,23 @@ def test_notes_are_written_as_a_whole(tmp_path: Path, monkeypatch: pytest.Monkey
     store.begin(digests)
     assert (list(store.flaws(digests)), store.left(digests, ())) == ([], {False})
     assert [path.name for path in store.content("").parent.parent.iterdir()] == ["kept"]
+
+
+@pytest.mark.parametrize(
+    ("left", "is_flaw"),
+    [
+        (b"", False),
+        (MARK[:2], False),
+        (MARK + b"12", False),
+        (b"KLX", True),
+        (HEAD.pack(MARK, 100, 0), False),
+        (HEAD.pack(b"KLX1", 100, 0), True),
+        (HEAD.pack(MARK, 3, 0) + b"all", True),
+    ],
+)
+def test_the_begin_of_a_frame_is_no_flaw(tmp_path: Path, left: bytes, is_flaw: bool) -> None:
+    """A writer is at work, or crashed; what is whole and wrong, or begins otherwise, is one."""
+    chapter = tmp_path / "nodes" / NODE / CAPTURE / "1.open"
+    chapter.parent.mkdir(parents=True)
+    chapter.write_bytes(left)
+    assert [at for _, at, _ in capture_flaws(tmp_path, NODE)] == [0] * is_flaw

@@ -1,5 +1,6 @@
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
@@ -7,14 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kubeledger.ledger import reading as reading_module
 from kubeledger.ledger import segments as segments_module
-from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.ledger import Following, Ledger
 from kubeledger.ledger.manifest import is_superseded, merged_spans, spans_of
 from kubeledger.ledger.reader import Verify
 from kubeledger.ledger.sealing import seek_table
-from kubeledger.ledger.segments import Lines, Segment, lines_of
+from kubeledger.ledger.segments import Lines, Segment, SegmentGoneError, lines_of
 from kubeledger.ledger.tail import Draft
 from kubeledger.ledger.writer import WriterOptions
+from kubeledger.model.bodies.ledger import RecordsSuperseded, SeqSpan
 from tests.ledger.making import NODE, append, batch, deleted, ledger_of, segment_paths, seqs
 
 
@@ -79,6 +82,48 @@ def test_reading_one_record_reads_little(large: Ledger, monkeypatch: pytest.Monk
     read = 0
     large.record(NODE, 19_000)
     assert 0 < read < 1_600_000  # a few blocks of the plain one
+
+
+@pytest.mark.parametrize("off", [-1, 1])
+def test_a_place_that_is_not_where_a_line_says_is_not_believed(
+    large: Ledger, monkeypatch: pytest.MonkeyPatch, off: int
+) -> None:
+    """The lines are counted from the begin of the segment then."""
+    located = segments_module.locate
+
+    def wrong(segment: Segment, seq: int) -> tuple[int, int]:
+        offset, found = located(segment, seq)
+        return offset, found + off
+
+    monkeypatch.setattr("kubeledger.ledger.reader.locate", wrong)
+    assert seqs(large, after_seq=7_999)[0] == 8_000
+
+
+def test_a_segment_that_goes_while_it_is_listed_is_listed_anew(
+    large: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, calls = segments_module.hold, list[int]()
+
+    @contextmanager
+    def gone_once(segments: Sequence[Segment], *count: int) -> Iterator[list[Segment]]:
+        calls.append(len(segments))
+        if len(calls) == 1:
+            raise SegmentGoneError("gone", file="")
+        with held(segments, *count) as found:
+            yield found
+
+    monkeypatch.setattr(reading_module, "hold", gone_once)
+    with large.reading(NODE) as look:
+        assert len(look.segments) == calls[1] == 3
+
+
+def test_who_follows_is_given_what_is_superseded_meanwhile(tmp_path: Path) -> None:
+    ledger = ledger_of(tmp_path / "l", batch(0, 2))
+    following = Following(ledger)
+    gone = RecordsSuperseded(digest="0" * 64, spans=(SeqSpan(first_seq=3, last_seq=4),))
+    append(ledger, batch(2, 2), [Draft(4, gone)])
+    assert [record.seq for record in following.new()] == [3, 4, 5]
+    assert seqs(ledger, after_seq=2) == [5]
 
 
 def test_raw_lines_tell_where_they_stand(large: Ledger) -> None:

@@ -15,7 +15,7 @@ from kubeledger.analyze.whatif.taint import Taint
 from kubeledger.analyze.whatif.variants import effective
 from kubeledger.analyze.whatif.world import World
 from kubeledger.model.record import Record
-from kubeledger.verify import Finding, Reader, Variant, verify
+from kubeledger.verify import Finding, Outcome, Reader, Variant, verify
 from kubeledger.verify.finding import Fields
 
 Becomes = Literal["gone", "added", "other"]
@@ -75,6 +75,7 @@ def outlook(
     variant: Variant,
     result: Outlook,
     on_undecided: Callable[[Finding], None] = lambda _: None,
+    recorded: Iterator[Outcome] | None = None,
 ) -> Iterator[Change]:
     """Decide everything again under a variant.
 
@@ -85,6 +86,7 @@ def outlook(
     Args:
         result: is counted up while changes are taken.
         on_undecided: called with decisions for which an input is missing under the variant.
+        recorded: what :func:`verify` says without the variant, where that may be kept.
 
     Yields:
         changes in the order of replay, the untrusted ones marked.
@@ -93,7 +95,7 @@ def outlook(
     high = variant.settings.get("imageGCHighThresholdPercent")
     pods, probes = pods_of(read, variant), Probes(read, variant)
     taint = Taint(World(pods, SpareMemory(read, variant)), pods, high)
-    before, own = _unsound(read), probes.own
+    before, own = _unsound(recorded or verify(read)), probes.own
     outcomes = verify(read, variant, on_question=taint.note_question)
     findings = (outcome for outcome in outcomes if isinstance(outcome, Finding))
     for finding, doubt in _with_probes(findings, probes, taint):
@@ -144,11 +146,11 @@ def _doubted(finding: Finding, probes: Probes, taint: Taint) -> tuple[Finding, i
     return finding, min((doubt for doubt in doubts if doubt is not None), default=None)
 
 
-def _unsound(read: Reader) -> dict[tuple[int, bool], str]:
+def _unsound(recorded: Iterator[Outcome]) -> dict[tuple[int, bool], str]:
     """(seq, whether the decision is missing) of what is not verified as recorded -> verdict."""
     return {
         (outcome.seq, outcome.recorded is None): outcome.verdict
-        for outcome in verify(read)
+        for outcome in recorded
         if isinstance(outcome, Finding) and not outcome.is_sound
     }
 
@@ -225,7 +227,8 @@ def answer(history: History, variant: Variant, changes_max: int | None = None) -
     """
     result, counts = Outlook(variant=variant.name), _Counts()
     changes, undecided = list[Change](), list[Finding]()
-    for change in outlook(history.read, variant, result, undecided.append):
+    found = outlook(history.read, variant, result, undecided.append, history.verify())
+    for change in found:
         counts[becomes(change), change.untrusted_since is None, change.kind] += 1
         if changes_max is None or len(changes) < changes_max:
             changes.append(change)

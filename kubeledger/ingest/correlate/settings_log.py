@@ -185,8 +185,11 @@ class SettingsCollector:
             self._log.served = self._answer(ts_ns)
         logged = msgspec.structs.replace(self._log, minor=minor_version(self._version))
         sources = msgspec.structs.replace(logged, files=self._files_of(logged, ts_ns))
-        body, alone = effective_settings(sources), effective_settings(logged)
-        of_files = effective_settings(SettingsSources(files=sources.files)).conflicts
+        body = alone = effective_settings(logged)
+        of_files: tuple[str, ...] = ()
+        if sources.files:
+            body = effective_settings(sources)
+            of_files = effective_settings(SettingsSources(files=sources.files)).conflicts
         outdated = tuple(
             text for text in body.conflicts if text not in {*alone.conflicts, *of_files}
         )

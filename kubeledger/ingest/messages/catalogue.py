@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from itertools import chain
-from operator import attrgetter
+from pathlib import Path
 
 from kubeledger.ingest.klog.router import LineHandler, Needs, Router
 from kubeledger.ingest.klog.rows import Keys, Row, read_table
 from kubeledger.ingest.messages.noise import NOISE
 
 _TABLES = {
-    file.name.removesuffix(".txt"): read_table(file.read_text("utf-8"), f"tables/{file.name}")
-    for file in sorted(
-        files("kubeledger.ingest.messages").joinpath("tables").iterdir(), key=attrgetter("name")
-    )
+    file.stem: read_table(file.read_text("utf-8"), f"tables/{file.name}")
+    for file in sorted(Path(__file__).with_name("tables").iterdir())
 }
 
 MESSAGES: dict[str, tuple[Row, ...]] = {name: table.rows for name, table in _TABLES.items()}

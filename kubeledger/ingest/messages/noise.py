@@ -9,7 +9,7 @@ listed. What an assembler handles goes before these tables.
 from __future__ import annotations
 
 import re
-from importlib.resources import files
+from pathlib import Path
 
 from kubeledger.ingest.klog.router import Noise
 from kubeledger.model.patterns import regex
@@ -19,7 +19,7 @@ HEARTBEAT = ("SyncLoop (housekeeping)", "SyncLoop (housekeeping) end")
 
 
 def _listed(name: str) -> frozenset[str]:
-    text = files("kubeledger.ingest.messages").joinpath(name).read_text("utf-8")
+    text = Path(__file__).with_name(name).read_text("utf-8")
     return frozenset(line for line in text.splitlines() if line and not line.startswith("#"))
 
 

@@ -20,15 +20,14 @@ import msgspec
 
 from kubeledger.ingest.sources.items import Finding
 from kubeledger.ingest.sources.several import holds_several, take_apart
-from kubeledger.ingest.sources.streams import SourceFile, permission_advice
-from kubeledger.ingest.sources.unpack import (
+from kubeledger.ingest.sources.spooling import (
     FILES_MAX,
     SPOOL_MAX,
     copy_stream,
     is_archive,
     spool_errors,
-    unpack,
 )
+from kubeledger.ingest.sources.streams import SourceFile, permission_advice
 from kubeledger.ledger.storage import MANIFEST, NODES
 from kubeledger.model.errors import BadInputError, BadQuestionError, reason_of
 from kubeledger.model.patterns import regex
@@ -305,6 +304,8 @@ def _refusal(path: Path, inside: Path) -> str | None:
 
 
 def _from_tar(text: str, source: SourceFile, spool: Path) -> Collected:
+    from kubeledger.ingest.sources.unpack import unpack
+
     unpacked = unpack(source, spool, text)
     findings = [
         Finding(INCOMPLETE, name, f"is not read: {unpacked.skipped[name]}")

@@ -30,8 +30,8 @@ from kubeledger.ingest.sources.prefix import (
     is_kubelets,
     is_other_program,
 )
+from kubeledger.ingest.sources.spooling import spool_errors
 from kubeledger.ingest.sources.streams import SourceFile, SourceView
-from kubeledger.ingest.sources.unpack import spool_errors
 from kubeledger.model.patterns import regex
 
 OTHER_NODE = b"\x1a"

@@ -22,8 +22,8 @@ from typing import Any
 import msgspec
 
 from kubeledger.ingest.sources.node_lines import OTHER_NODE, whole_lines
+from kubeledger.ingest.sources.spooling import Unpacked, spool_errors
 from kubeledger.ingest.sources.streams import SourceFile, SourceView
-from kubeledger.ingest.sources.unpack import Unpacked, spool_errors
 from kubeledger.model.patterns import regex
 
 OTHER_SECTION = OTHER_NODE + b"\x19"

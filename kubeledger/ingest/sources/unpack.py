@@ -16,70 +16,27 @@ from calendar import timegm
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, BinaryIO
-
-import msgspec
+from typing import IO, Any
 
 from kubeledger.ingest.sources.packing import CHUNK
+from kubeledger.ingest.sources.spooling import (
+    FILES_MAX,
+    SPOOL_MAX,
+    Unpacked,
+    is_zip,
+    spool_errors,
+)
 from kubeledger.ingest.sources.streams import SourceFile
-from kubeledger.model.errors import BadInputError, reason_of
+from kubeledger.model.errors import BadInputError
 
-FILES_MAX = 200_000
-SPOOL_MAX = 64 << 30
 RATIO_MAX = 200
 """What an archive may unpack to, as a multiple of its size; logs shrink to a thirtieth."""
 
 RATIO_FLOOR = 1 << 30
 """Bytes up to which any ratio is believed."""
 
-_HEAD = 512
-_ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 _ENCRYPTED = 1
 _DAMAGED_MEMBER = (zipfile.BadZipFile, zlib.error, EOFError, lzma.LZMAError, RuntimeError)
-
-
-class Unpacked(msgspec.Struct):
-    """What an archive holds.
-
-    Attributes:
-        files: regular members, sorted by name; of two with one name the last.
-        skipped: name -> why it is not taken.
-        cut: those of them of which the archive holds a part.
-        damage: why members may be missing; empty when the archive is whole.
-    """
-
-    files: list[SourceFile]
-    skipped: dict[str, str]
-    cut: set[str] = set()
-    damage: str = ""
-
-
-def is_archive(source: SourceFile) -> bool:
-    """A tar archive, compressed or not, or a zip archive."""
-    return _is_zip(source) or _is_tar(source)
-
-
-def _is_zip(source: SourceFile) -> bool:
-    """The file itself begins like a zip archive, even an empty one, not what is packed in it."""
-    if source.head(4) not in _ZIP:
-        return False
-    try:
-        with source.path.open("rb") as file:
-            return file.read(4) in _ZIP
-    except OSError:  # reported when the content is read
-        return False
-
-
-def _is_tar(source: SourceFile) -> bool:
-    """The content, unpacked if need be, begins like a tar archive."""
-    head = source.head(_HEAD)
-    if len(head) < _HEAD or head[257:262] != b"ustar":
-        return False
-    try:
-        tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
-    except tarfile.HeaderError:
-        return False
-    return True
 
 
 def unpack(source: SourceFile, spool: Path, label: str) -> Unpacked:
@@ -93,7 +50,7 @@ def unpack(source: SourceFile, spool: Path, label: str) -> Unpacked:
     unpacker = _Unpacker(spool, label, limit)
     with spool_errors(label):
         spool.mkdir(parents=True)
-        if _is_zip(source):
+        if is_zip(source):
             unpacker.read_zip(source.path)
         else:
             unpacker.read(source)
@@ -104,43 +61,6 @@ def unpack(source: SourceFile, spool: Path, label: str) -> Unpacked:
         if not unpacked.files:
             raise BadInputError(f"is a damaged archive: {unpacked.damage}", file=label)
     return unpacked
-
-
-class spool_errors:
-    """What goes wrong in the temporary directory, as an error that names the input."""
-
-    def __init__(self, label: str) -> None:
-        self._label = label
-
-    def __enter__(self) -> None:
-        """Begin."""
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """Translate an ``OSError``.
-
-        Raises:
-            BadInputError: in its place.
-        """
-        if isinstance(error, OSError):
-            raise BadInputError(
-                f"cannot be unpacked: {reason_of(error)}",
-                file=self._label,
-                advice="TMPDIR names the directory that is unpacked into; it needs room",
-            ) from None
-
-
-def copy_stream(stream: BinaryIO, out: BinaryIO, limit: int, label: str) -> None:
-    """Copy at most ``limit`` bytes.
-
-    Raises:
-        BadInputError: there are more.
-    """
-    total = 0
-    while chunk := stream.read(CHUNK):
-        total += len(chunk)
-        if total > limit:
-            raise BadInputError(f"is larger than {limit} bytes", file=label)
-        out.write(chunk)
 
 
 class _ChunkReader:

@@ -196,19 +196,14 @@ class _Prover:
     def run(self, index: Index) -> Iterator[Finding]:
         self._made.mkdir()
         self._held.symlink_to(self._root.resolve(), target_is_directory=True)
-        with (
-            closing(PartWriter(self._made, self._scratch)) as writer,
-            closing(engine(self._scratch)) as connection,
-        ):
+        with closing(PartWriter(self._made, self._scratch)) as writer:
             for node in sorted(set(index.nodes) & set(self._ledger.nodes())):
                 begin = self._ledger.begin(node).seq
                 for part in index.nodes[node]:
                     if part.last_seq > begin:
-                        yield from self._part(node, part, writer, connection)
+                        yield from self._part(node, part, writer)
 
-    def _part(
-        self, node: str, part: Part, writer: PartWriter, connection: duckdb.DuckDBPyConnection
-    ) -> Iterator[Finding]:
+    def _part(self, node: str, part: Part, writer: PartWriter) -> Iterator[Finding]:
         made = self._make(node, part, writer)
         if made is None:
             records = f"records {part.first_seq} to {part.last_seq} of {node}"
@@ -226,7 +221,7 @@ class _Prover:
             elif self._same_bytes(name) or _flaw(self._root / name, held[name]) is not None:
                 flaw = None  # what is wrong with its bytes is reported by the check
             else:
-                flaw = self._differs(name, connection)
+                flaw = self._differs(name)
             if flaw is not None:
                 yield _find(self._root / name, flaw, node, part.first_seq)
         for name in fresh:
@@ -260,7 +255,7 @@ class _Prover:
         except OSError:
             return False
 
-    def _differs(self, name: str, connection: duckdb.DuckDBPyConnection) -> str | None:
+    def _differs(self, name: str) -> str | None:
         """Why a file is not the one that was made; its bytes may be another DuckDB's."""
         held, made = (
             f"read_parquet({quoted(str(below / name))}, hive_partitioning = false)"
@@ -268,15 +263,18 @@ class _Prover:
         )
         columns = ", ".join(ROW_COLUMNS)
         try:
-            types = [connection.execute(f"DESCRIBE FROM {one}").fetchall() for one in (held, made)]
-            if types[0] != types[1]:
-                return "its columns are not those of the history"
-            other = connection.execute(
-                f"(SELECT {columns} FROM {held} EXCEPT ALL SELECT {columns} FROM {made})"
-                f" UNION ALL"
-                f" (SELECT {columns} FROM {made} EXCEPT ALL SELECT {columns} FROM {held})"
-                " ORDER BY seq LIMIT 1"
-            ).fetchone()
+            with closing(engine(self._scratch)) as database:
+                types = [
+                    database.execute(f"DESCRIBE FROM {one}").fetchall() for one in (held, made)
+                ]
+                if types[0] != types[1]:
+                    return "its columns are not those of the history"
+                other = database.execute(
+                    f"(SELECT {columns} FROM {held} EXCEPT ALL SELECT {columns} FROM {made})"
+                    f" UNION ALL"
+                    f" (SELECT {columns} FROM {made} EXCEPT ALL SELECT {columns} FROM {held})"
+                    " ORDER BY seq LIMIT 1"
+                ).fetchone()
         except duckdb.OutOfMemoryException as error:
             raise self._no_room() from error
         except duckdb.Error:

@@ -17,12 +17,8 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from kubeledger.ingest.sources.libsystemd import (
-    JournalEntry,
-    Matches,
-    journal_lines,
-    place_of_journals,
-)
+from kubeledger.ingest.sources.journal_entries import JournalEntry, journal_lines
+from kubeledger.ingest.sources.libsystemd import Matches, place_of_journals
 from kubeledger.model.bodies.ledger import KUBELET_LOG
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import NS_PER_S

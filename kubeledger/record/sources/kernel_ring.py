@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from kubeledger.ingest.sources.libsystemd import JournalEntry, journal_lines
+from kubeledger.ingest.sources.journal_entries import JournalEntry, journal_lines
 from kubeledger.model.errors import BadInputError
 from kubeledger.record.observations import POLL_BYTES, Gap, Lines
 

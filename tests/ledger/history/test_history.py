@@ -186,6 +186,9 @@ def test_small_ledgers_get_no_history(ledger: Ledger, tmp_path: Path) -> None:
     (tmp_path / "scratch").mkdir()
     assert History(ledger, tmp_path / "scratch").cover() == Coverage([], {})
     assert not (ledger.path / HISTORY).exists()
+    lines_bytes = sum(each.size_bytes for each in ledger.info("node-a").segments)
+    History(ledger, tmp_path / "scratch").cover(grow_bytes=lines_bytes // 2)
+    assert (ledger.path / HISTORY).exists()
 
 
 def test_a_damaged_segment_gives_no_history(ledger: Ledger, tmp_path: Path) -> None:

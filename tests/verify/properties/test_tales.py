@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -13,10 +14,10 @@ import pytest
 from kubeledger.model.bodies.node import Setting
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
-from kubeledger.verify import Finding
-from kubeledger.verify.registry import verifiers_for
+from kubeledger.verify import Finding, verify
+from kubeledger.verify.registry import verifiers_for, verifiers_of
 from tests.marks import nightly, slow
-from tests.verify.histories import outcomes
+from tests.verify.histories import outcomes, reader
 from tests.verify.properties.raw_lies import bundle
 from tests.verify.properties.reimported import numbered
 from tests.verify.properties.tales import TALES
@@ -112,6 +113,12 @@ Without = Callable[[Sequence[Record], frozenset[str]], Sequence[tuple[int, Recor
 """What is left of a history without what some kinds of records say; with the seqs of before."""
 
 
+@cache
+def matches_of(name: str) -> list[Finding]:
+    found = outcomes(named(name).records)
+    return [o for o in found if isinstance(o, Finding) and o.verdict == "match"]
+
+
 def gone(records: Sequence[Record], kinds: frozenset[str]) -> Sequence[tuple[int, Record]]:
     return [(record.seq, record) for record in records if record.kind not in kinds]
 
@@ -124,24 +131,24 @@ def resting_on_itself(
 ) -> Iterator[Finding]:
     """Matches that are still some without all that they name, and name nothing else then."""
     kinds = {record.seq: record.kind for record in records}
-    resting: defaultdict[frozenset[str], set[int]] = defaultdict(set)
+    resting: defaultdict[frozenset[str], dict[int, str]] = defaultdict(dict)
     for match in matches:
         named_kinds = {kinds[seq] for seq in match.inputs if seq in kinds} - {match.kind} - known
         if named_kinds:
-            resting[known | named_kinds].add(match.seq)
+            resting[known | named_kinds][match.seq] = match.kind
         elif known:
             yield match
-    for unknown, seqs in resting.items():
+    for unknown, asked in resting.items():
         left = without(records, unknown)
         before = {record.seq: seq for seq, record in left}
+        read = reader([record for _, record in left])
         still = [
             msgspec.structs.replace(
                 o, seq=before[o.seq], inputs=tuple(before.get(seq, 0) for seq in o.inputs)
             )
-            for o in outcomes([record for _, record in left])
-            if isinstance(o, Finding) and o.verdict == "match" and o.seq in before
+            for o in verify(read, verifiers=verifiers_of(set(asked.values())))
+            if isinstance(o, Finding) and o.verdict == "match" and before.get(o.seq) in asked
         ]
-        still = [match for match in still if match.seq in seqs]
         yield from resting_on_itself(records, still, without, unknown)
 
 
@@ -155,18 +162,14 @@ def resting_on_itself(
 )
 def test_a_match_rests_on_its_inputs(name: str) -> None:
     """Without all records of the kinds that it names, and that it names then, it is none."""
-    records = named(name).records
-    found = outcomes(records)
-    matches = [o for o in found if isinstance(o, Finding) and o.verdict == "match"]
-    assert matches
-    wrong = resting_on_itself(records, matches)
+    assert matches_of(name)
+    wrong = resting_on_itself(named(name).records, matches_of(name))
     assert [each for each in wrong if each.kind not in RESTS_ON_ITSELF] == []
 
 
 def test_each_rule_has_matches_there() -> None:
     """So that each rule's matches are asked what they rest on."""
-    found = (o for name in _SOUND for o in outcomes(named(name).records))
-    kinds = {o.kind for o in found if isinstance(o, Finding) and o.verdict == "match"}
+    kinds = {match.kind for name in _SOUND for match in matches_of(name)}
     judged = {body.kind for verifier in verifiers_for(None) for body in verifier.decides}
     assert judged <= kinds
 
@@ -224,12 +227,9 @@ def otherwise(records: Sequence[Record], kinds: frozenset[str]) -> Sequence[tupl
 @pytest.mark.parametrize("name", _SOUND)
 def test_a_match_turns_with_its_evidence(name: str) -> None:
     """Where all that it names says something else, and that it names then, it is none."""
-    records = named(name).records
-    found = outcomes(records)
-    matches = [o for o in found if isinstance(o, Finding) and o.verdict == "match"]
     wrong = [
         each
-        for each in resting_on_itself(records, matches, otherwise)
+        for each in resting_on_itself(named(name).records, matches_of(name), otherwise)
         if each.kind not in RESTS_ON_ITSELF and _LEAST_SHARES not in each.why
     ]
     assert wrong == []

@@ -18,7 +18,7 @@ from kubeledger.ingest.sources.envelope.rows import (
     first_text,
     first_time,
 )
-from kubeledger.ingest.sources.libsystemd import JournalEntry, journal_lines
+from kubeledger.ingest.sources.journal_entries import JournalEntry, journal_lines
 from kubeledger.ingest.sources.prefix import JSON_START, Unwrapper, begins_kubelet, is_entry
 from kubeledger.model.patterns import regex
 from kubeledger.model.units import NS_PER_S

@@ -22,8 +22,8 @@ from kubeledger.ingest.sources.envelope.forms import Layout, cutters_of, layout_
 from kubeledger.ingest.sources.envelope.rows import RawRow
 from kubeledger.ingest.sources.packing import CHUNK, forget_pages, mapped
 from kubeledger.ingest.sources.prefix import is_entry
+from kubeledger.ingest.sources.spooling import spool_errors
 from kubeledger.ingest.sources.streams import SourceFile, SourceView
-from kubeledger.ingest.sources.unpack import spool_errors
 from kubeledger.model.errors import BadInputError
 
 # Rows that a store delivered once more.
