@@ -132,6 +132,14 @@ def test_a_lie_about_another_process() -> None:
             assert found.expected == {"pid": last.pid, "process": last.process}
 
 
+def test_a_cgroup_that_was_not_short() -> None:
+    """The kernel names a cgroup where its limit was reached, and nowhere else."""
+    record, *_ = _last()
+    reported = findings(_with_report(constraint="none"), kind=ProcessKilled.kind)
+    (found,) = [f for f in reported if f.seq == record.seq]
+    assert (found.verdict, "no cgroup's limit" in found.why) == ("impossible", True)
+
+
 def test_a_wrong_limit_in_both() -> None:
     record, *_ = _last()
     lied = _with_report(limit_bytes=128 << 20)

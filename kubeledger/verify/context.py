@@ -282,15 +282,17 @@ class VerifyContext:
         by_absence: bool = False,
         kind: str = "",
         by_lines: bool = False,
+        timeless: bool = False,
     ) -> None:
         """Say that sources disagree; each side is a record's seq and what it says.
 
         One side ``by_absence`` is what the log does not hold; then nothing is said where the
         log lost lines, or holds none of a class that decisions of a ``kind`` rest on. Nor is where
-        the sources may go by two clocks, unless both sides show ``by_lines`` between two steps.
+        the sources may go by two clocks, unless both sides show ``by_lines`` between two steps, or
+        are ``timeless``: true of any time.
         """
         is_lost = by_absence and self.coverage.at(ts_ns, kind, by_lines=by_lines) is not None
-        if is_lost or self.coverage.is_apart(ts_ns, by_lines=by_lines):
+        if is_lost or (not timeless and self.coverage.is_apart(ts_ns, by_lines=by_lines)):
             return
         if self.settings.asked and self.settings.seq in {seq for seq, _ in sides}:
             return

@@ -77,6 +77,7 @@ UNSEEN_UP = changed_to("success", "failure", "readiness", run=None, threshold=No
 STARTED_UP = changed_to("success", "unknown", "startup", run=1, threshold=1)
 STOPPED = changed_to("failure", "success", "readiness", run=None, threshold=None)
 READY = listed({"readinessProbe": PROBE})
+BOTH = listed({"livenessProbe": PROBE, "readinessProbe": PROBE})
 STARTUP = listed({"startupProbe": PROBE})
 READY_BY_TWO = listed({"readinessProbe": PROBE | {"successThreshold": 2}})
 READY_BY_THREE = listed({"readinessProbe": PROBE | {"successThreshold": 3}})
@@ -197,11 +198,19 @@ ROWS: dict[str, tuple[list[Step], list[str]]] = {
     "readiness may be probed at once": (
         [*BEGIN, *((at, tick("failure", "readiness")) for at in (10, 20, 23)), (60, READY)], []
     ),
+    "but what has long been ready, and stays the same, is not": (
+        [*BEGIN, *((at, tick("success", "readiness")) for at in (*range(10, 200, 10), 193)),
+         (220, READY)], ["contradiction"]
+    ),
     "an event denies a success": ([*BEGIN, (10, tick("success")), (10.01, FAILED_EVENT),
                                    (40, LIVE)], ["contradiction"]),
     "a failure without its event, where the others have theirs": (events_but(70.01),
                                                                   ["contradiction"]),
     "all events": (events_but(0), []),
+    "another probe's failure without its event": (
+        [*events_but(0)[:9], (45, tick("failure", "readiness")), *events_but(0)[9:-1], (140, BOTH)],
+        ["contradiction"],
+    ),
     # Restarts and back-off.
     "back-off doubles": ([*BEGIN, *crash(5), (400, listed())], ["match"] * 9),
     "an instance seen only at its end": ([*BEGIN, (3, died("c1", 1)), (4, died("c2", 1)),

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from kubeledger.model.bodies.images import (
+    EvictionSignalObserved,
     ImageDeleted,
     PullDecided,
     PullEnded,
@@ -13,7 +14,7 @@ from kubeledger.model.bodies.images import (
     PullUsers,
 )
 from kubeledger.model.bodies.ledger import GapObserved, ImportCompleted
-from kubeledger.model.bodies.lifecycle import PodListed
+from kubeledger.model.bodies.lifecycle import PodConfigChanged, PodListed
 from kubeledger.model.record import Body, Evidence
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify import Finding, Variant
@@ -254,6 +255,26 @@ def test_an_image_that_the_pod_does_not_have() -> None:
     updated = listed({"image": "z:1", "imagePullPolicy": "Always"})
     assert said((1, updated), (2, decided("pull", image="z:1"))) == [OK]
     assert said((1, decided("pull", container=None))) == [OK]
+
+
+ADDED: Step = (0.7, PodConfigChanged(**WHO, operation="ADD", source="api"))
+UPDATED: Step = (1.5, PodConfigChanged(**WHO, operation="UPDATE", source="api"))
+WATCHED = [(at_s, EvictionSignalObserved(signal="memory.available", available=8, capacity=9))
+           for at_s in range(0, 900, 10)]  # fmt: skip
+ANOTHER: Step = (2, decided("pull", image="z:1"))
+
+
+@pytest.mark.parametrize(
+    ("steps", "verdict"),
+    [
+        ((ADDED, ANOTHER), NO),
+        ((ADDED, UPDATED, ANOTHER), "whether an update gave the pod this image"),
+        ((ANOTHER,), "whether an update gave the pod this image"),  # it came before the log
+    ],
+)
+def test_updates_are_logged(steps: tuple[Step, ...], verdict: str) -> None:
+    told = sorted([*steps, *WATCHED, LOG], key=lambda step: step[0])
+    assert said(*told) == [verdict]
 
 
 def test_what_is_missing() -> None:

@@ -308,6 +308,28 @@ def test_lists_of_one_source_go_on(first: PodListed, later: PodListed, what: str
     assert [what is not None and what in each.why for each in found] == [True] * (what is not None)
 
 
+def test_a_status_that_denies_itself_is_told_once() -> None:
+    said = {"spec": {"containers": [{"name": "app"}]}}
+    lists = [anew(one(RUNS, phase="Succeeded", startTime=at), **said) for at in (EARLY, LATER)]
+    (found,) = disputes(scene(*enumerate(lists)))
+    assert (found.subject, "does not write together" in found.why) == ("container/ns/web/app", True)
+
+
+@pytest.mark.parametrize(
+    ("made_s", "others", "is_disputed"),
+    [(40, 1, True), (2, 1, False), (40, 2, False)],  # another of that name came, too
+)
+def test_added_before_it_was_made(made_s: int, others: int, is_disputed: bool) -> None:
+    other = {**POD, "pod": "db", "pod_uid": "uid-2"}
+    added = [PodConfigChanged(**pod, operation="ADD", source="api") for pod in (other, POD)]
+    made = [anew(listed({}), **pod, created_ts_ns=at_s * NS_PER_S)
+            for pod, at_s in ((other, 1_000), (POD, 1_000 + made_s))]  # fmt: skip
+    again = PodConfigChanged(**POD | {"pod_uid": "uid-3"}, operation="ADD", source="api")
+    told: list[tuple[float, Body]] = [(0.1, each) for each in added]
+    told += [(0.2, again)] * (others - 1) + [(90, each) for each in made]
+    assert bool(disputes(watched(*told))) == is_disputed
+
+
 @pytest.mark.parametrize("later", [one(RUNS), one(RUNS, 2, "c-2"), one(WAITS)])
 def test_one_api_server_is_behind_another(later: PodListed) -> None:
     newest = anew(ended(), listed_by="api", deletion_ts_ns=1)

@@ -29,6 +29,7 @@ from kubeledger.ingest.derive.probe_worker import (
 from kubeledger.ingest.derive.probe_workers import PodWorkers, ProbeWorkers
 from kubeledger.ingest.messages.containers import TICK_MESSAGES, handler_of, tick_of
 from kubeledger.ingest.sources.items import Fact
+from kubeledger.kubelet.lifecycle.disputes import LINES_DISAGREE, Dispute
 from kubeledger.model.bodies.ledger import FindingReported
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeResult, ProbeTransitioned, ProbeType
 from kubeledger.model.units import NS_PER_S
@@ -42,6 +43,8 @@ _RESULTS: dict[tuple[str, str], ProbeResult] = {
     ("startup", "started"): "success",
     ("startup", "unhealthy"): "failure",
 }
+_OF_OTHERS = {(probe, said) for probe, _ in _RESULTS for _, said in _RESULTS if said} - {*_RESULTS}
+"""What the sync loop never says of a probe, in any version."""
 _LINE_WAIT_NS = 15 * NS_PER_S
 """The sync loop may be busy (a kill, a preemption) before it logs a change."""
 _EVIDENCE_MAX = 10
@@ -166,6 +169,13 @@ class ProbesAssembler(PodAssembler):
         result = _RESULTS.get((probe, entry.text("status")))
         if pod is not None and result is not None:
             self._attribute(entry, pod, cast(ProbeType, probe), result)
+        elif pod is not None and (probe, entry.text("status")) in _OF_OTHERS:
+            said = f"{probe} {entry.text('status')}", f"results that a {probe} probe does not have"
+            about = f"pod/{pod.namespace}/{pod.name}"
+            message = Dispute(about, "a line tells the result of another probe", *said).message
+            file = entry.evidence.file
+            body = FindingReported(finding=LINES_DISAGREE, file=file, message=message)
+            self.queue.add(shown(entry, body))
 
     def _attribute(
         self, entry: Entry, pod: Pod, probe_type: ProbeType, result: ProbeResult

@@ -15,6 +15,8 @@ import msgspec
 from kubeledger.kubelet.kube.pod import Int32
 from kubeledger.model.units import parse_ts
 
+LOST_EXIT_CODE: Final = 255
+"""Of what the runtime had lost, and found ended later."""
 _KINDS = ("initContainer", "container", "ephemeralContainer")
 
 

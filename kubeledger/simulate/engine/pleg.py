@@ -208,9 +208,9 @@ def status_of(pod: SimPod, instances: tuple[Instance, ...]) -> dict[str, Any]:
     groups: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
     for container in pod.containers:
         groups[container.init].append(_container(pod, container, instances, view))
-    apps = [c for c in pod.containers if not c.init]
-    all_ready = bool(apps) and all(c.ready for c in apps) and pod.phase == "Running"
-    initialized = any(c.name in view for c in apps) or not groups[True]
+    apps = groups[False]
+    all_ready = bool(apps) and all(c["ready"] for c in apps) and pod.phase == "Running"
+    initialized = any(c["name"] in view for c in apps) or not groups[True]
     conditions = {
         "Initialized": initialized,
         "Ready": all_ready,

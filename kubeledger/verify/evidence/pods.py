@@ -11,19 +11,16 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.kube.resources import pod_key
-from kubeledger.kubelet.kube.statuses import ShownInstance, instances_in, time_in
+from kubeledger.kubelet.kube.statuses import LOST_EXIT_CODE, ShownInstance, instances_in, time_in
 from kubeledger.kubelet.lifecycle.state import TERMINAL_PHASES
 from kubeledger.model.bodies.lifecycle import PodConfigChanged, PodListed
 from kubeledger.model.record import Record
-
-LOST_EXIT_CODE: Final = 255
-"""Of what the runtime had lost, and found ended later."""
 
 
 class OfPod(Protocol):

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from kubeledger.kubelet.kube.statuses import (
     ALWAYS,
+    LOST_EXIT_CODE,
     NEVER,
     ON_FAILURE,
     container_should_restart,
@@ -38,7 +39,7 @@ from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.container_specs import PodSpec
 from kubeledger.verify.evidence.coverage import Loss
 from kubeledger.verify.evidence.pod_intervals import ContainerRun
-from kubeledger.verify.evidence.pods import LOST_EXIT_CODE, ListedInstance, OfPod
+from kubeledger.verify.evidence.pods import ListedInstance, OfPod
 from kubeledger.verify.evidence.times import FOUND_NS, Times
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.back_off import BackOff

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, cast
 
 import msgspec
 
 from kubeledger.kubelet.kube.resources import name_key
-from kubeledger.kubelet.kube.statuses import instances_in, statuses_in, time_in
-from kubeledger.kubelet.lifecycle.state import TERMINAL_PHASES
+from kubeledger.kubelet.kube.statuses import instances_in
+from kubeledger.kubelet.lifecycle.denials import denials, differences, lasting
 from kubeledger.model.bodies.eviction import PodPreempted, ReclaimAttempted
 from kubeledger.model.bodies.images import EvictionSignalObserved
 from kubeledger.model.bodies.lifecycle import (
@@ -40,7 +41,7 @@ from kubeledger.verify.evidence.line_classes import (
     unescaped,
 )
 from kubeledger.verify.evidence.pod_intervals import PodHistory
-from kubeledger.verify.evidence.pods import LOST_EXIT_CODE, ListedPod, OfPod, PodRegister
+from kubeledger.verify.evidence.pods import ListedPod, OfPod, PodRegister
 from kubeledger.verify.evidence.times import RELIST_NS
 from kubeledger.verify.finding import Row, Side, Violation
 from kubeledger.verify.rules.containers import Told, subject_of
@@ -60,7 +61,7 @@ def report_disputes(context: VerifyContext) -> None:
         if manifest is not None and specs and specs[0].is_static:
             used = msgspec.to_builtins(specs[0].spec)
             given = [msgspec.to_builtins(spec.spec) for spec in versions_of((manifest,))]
-            found = (each for spec in given for each in _differences(spec, used))
+            found = (each for spec in given for each in differences(spec, used))
             of_manifests.setdefault(manifest, []).append((newest, next(found, None)))
     for manifest, pods in of_manifests.items():
         listed, one = pods[-1]
@@ -77,27 +78,6 @@ def _manifest_of(pods: PodRegister, listed: ListedPod) -> ListedPod | None:
     node = "" if listed.pod is None else (listed.pod.spec.node_name or "").lower()
     name = listed.name.removesuffix(f"-{node}")
     return pods.manifest(listed.namespace, name) if node and name != listed.name else None
-
-
-def _differences(given: object, used: object, what: str = "") -> Iterator[tuple[str, str, str]]:
-    """Where a list lacks what a manifest gives, and what each says; the kubelet fills in the rest.
-
-    A zero is as good as nothing, and gets the default; but no probe is filled in.
-    """
-    if isinstance(given, dict) and isinstance(used, dict):
-        for name, value in given.items():
-            yield from _differences(value, used.get(name), f"{name} of {what}" if what else name)
-    elif isinstance(given, list) and isinstance(used, list) and what.lower().endswith("containers"):
-        by_name = {container["name"]: container for container in used}
-        for container in given:
-            name = container["name"]
-            yield from _differences(container, by_name.get(name), f"container {name}")
-    elif given != used and (given or isinstance(used, dict)):
-        yield what, _says(given), _says(used)
-
-
-def _says(value: object) -> str:
-    return "there" if isinstance(value, dict) else "missing" if value is None else str(value)
 
 
 # Facts from several sources (docs/internals/verification.md has a table): where two of them cannot
@@ -125,8 +105,12 @@ _WHY: Final = {
     "state": "lists show a container to run after it had ended:",
     "restarts": "lists count fewer restarts than before in pod",
     "phase": "lists show a pod to go on after it had ended:",
+    "status": "a list's status says what the kubelet does not write together",
     "deletionTimestamp": "lists show a pod that is no more to be deleted:",
 }
+_TIMELESS: Final = frozenset({"creationTimestamp", "exitCode", "finishedAt", "name", "restartCount",
+                              "startedAt", "status"})  # fmt: skip
+"""What no clock explains, nor the order in which lists were taken."""
 _MACHINE: Final = ("machine", ("node", ""))
 _UNKNOWN: Final = "ContainerStatusUnknown"
 _MARKS: Final = str.maketrans("", "", ' \t\r\n"\\')
@@ -160,6 +144,7 @@ class SourceDisputes(Verifier):
         self._awaited: Row[Parts] | None = None
         self._first: dict[tuple[str, Hashable], Row[Any]] = {}
         self._pods: dict[str, tuple[str, str | None, int]] = {}
+        self._came: set[str | None] = set()
 
     def sees(self) -> Mapping[type[Body], See]:
         return {
@@ -191,16 +176,16 @@ class SourceDisputes(Verifier):
             is_guess = row.kind in ("victim", "eviction")
             subject, of = cast(tuple[str, str], row.subject)
             why = f"{_WHY[row.kind]} {of}".rstrip()
-            self.context.contradict(row.ts_ns, subject, why, *sides, by_absence=is_guess)
+            told = partial(self.context.contradict, row.ts_ns, subject, why, *sides)
+            told(by_absence=is_guess, timeless=row.kind in _TIMELESS)
 
-    def _go_on(self, *rows: Row[Any]) -> None:
+    def _go_on(self, row: Row[Any]) -> None:
         """What stays as it was told first, or is a number that only rises."""
-        for row in rows:
-            first = self._first.setdefault((row.kind, row.subject), row)
-            if first.ts_ns <= row.ts_ns:
-                self._compare(first, row)
-            if not isinstance(row.value, tuple):
-                self._first[row.kind, row.subject] = row
+        first = self._first.setdefault((row.kind, row.subject), row)
+        if first.ts_ns <= row.ts_ns:
+            self._compare(first, row)
+        if not isinstance(row.value, tuple):
+            self._first[row.kind, row.subject] = row
 
     def _pod_rejected(self, record: Record, body: PodRejected, _: NodeState) -> None:
         subject = subject_of(body)
@@ -214,24 +199,39 @@ class SourceDisputes(Verifier):
             reading = reason, _bare(words)
             rows.append(change._replace(value=reading, seq=seq, text=f"{reason}: {words}"))
         self._compare(change, *rows)
-        if interval and (pod.created_ns or 0) > record.ts_ns + _CLOCKS_NS:
-            self._compare_creation(record, pod, interval.process)
+        if interval and any(_DENIED in (piece.text or "") for piece in record.evidence):
+            self._compare_creation(record.ts_ns, record.seq, "refused", pod, interval.process)
 
-    def _compare_creation(self, record: Record, pod: PodHistory, process: int) -> None:
+    def _compare_creation(
+        self, ts_ns: int, seq: int, what: str, pod: PodHistory, process: int
+    ) -> None:
         """The pod that came last, and was made just before, shows whether both clocks agree."""
+        if (pod.created_ns or 0) <= ts_ns + _CLOCKS_NS:
+            return
         came = [(own.added_ns, own.added_ns - (each.created_ns or 0))
                 for each in self.context.timeline.pods.values() if each is not pod
                 for own in each.intervals if own.process == process
-                and own.added_ns and own.added_ns <= record.ts_ns]  # fmt: skip
+                and own.added_ns and own.added_ns <= ts_ns]  # fmt: skip
         told = (each for each in came if each[1] <= RELIST_NS)
         _, late_ns = max(told, default=(0, -2 * _CLOCKS_NS))
-        listed = self.context.pods.at(record.ts_ns, pod.uid)
-        is_named = any(_DENIED in (piece.text or "") for piece in record.evidence)
-        if late_ns >= -_CLOCKS_NS and is_named and listed is not None:
+        listed = self.context.pods.at(ts_ns, pod.uid)
+        if late_ns >= -_CLOCKS_NS and listed is not None:
             made = f"it was made at {format_ts(pod.created_ns or 0)}"
-            sides = (record.seq, "the pod is refused"), (listed.seq, made)
-            why = "a pod is refused before it was made"
-            self.context.contradict(record.ts_ns, f"pod/{pod.namespace}/{pod.name}", why, *sides)
+            sides = (seq, f"the pod is {what}"), (listed.seq, made)
+            why = f"a pod is {what} before it was made"
+            self.context.contradict(ts_ns, f"pod/{pod.namespace}/{pod.name}", why, *sides)
+
+    def _compare_coming(self, record: Record, body: PodListed) -> None:
+        """A pod that the log shows to come was made before."""
+        interval, pod = self.context.timeline.interval_of(record), self.context.timeline.of(record)
+        if interval is None or interval.added_ns is None or pod.uid in self._came:
+            return
+        alike = self.context.timeline.named(pod.namespace, pod.name)
+        came = [each.added_ns for one in alike for each in one.intervals if each.added_ns]
+        # Else another pod of that name came, which no list shows.
+        if len(came) == 1 and self.context.coverage.missing(came[0], record.ts_ns) is None:
+            self._came.add(pod.uid)
+            self._compare_creation(came[0], interval.add_seq or 0, "added", pod, interval.process)
 
     def _pod_preempted(self, record: Record, body: PodPreempted, _: NodeState) -> None:
         victim = (body.victim_namespace, body.victim_pod)
@@ -288,12 +288,17 @@ class SourceDisputes(Verifier):
 
     def _pod_listed(self, record: Record, body: PodListed, _: NodeState) -> None:
         status = body.status or {}
+        for container, *both in denials(body):
+            about = _whose(body, container)
+            self._compare(*(_row("status", about, (each,), record, each) for each in both))
         for each in (status, *(status.get("conditions") or ())):
             self._show_end(record, body, each.get("reason"), each.get("message"))
-        rows = _listed(record, body, status) if status else ()
-        # One API server may be behind another.
-        by_kubelet = body.listed_by == "kubelet"
-        self._go_on(*(row for row in rows if by_kubelet or isinstance(row.value, tuple)))
+        self._compare_coming(record, body)
+        for kind, container, of, value, shown in lasting(body):
+            # One API server may be behind another.
+            if body.listed_by == "kubelet" or isinstance(value, tuple):
+                who, says = _whose(body, container), f"{kind} {shown}"
+                self._go_on(_row(kind, who, value, record, says, of))
         for shown in instances_in(status):
             self._belongs(record, shown.container_id, body)
 
@@ -384,45 +389,9 @@ class SourceDisputes(Verifier):
             self._compare(machine, _row("machine", "node", value, record, account))
 
 
-def _listed(record: Record, body: PodListed, status: dict[str, Any]) -> Iterator[Row[Any]]:
-    """What stays as it is (a text), or only rises (a number), while a pod lives, in a list.
-
-    A static pod may come anew under its UID, and goes on after a restart. A runtime that loses
-    all of a container's instances makes the kubelet count from 0 again, and of what it had lost
-    nothing is sure.
-    """
-    pod, by = f"{body.namespace}/{body.pod}", f", by the {body.listed_by}"
-    life = f"{body.pod_uid} since {status.get('startTime')}{by}"
-    phase, deleted = status.get("phase"), int(body.deletion_ts_ns is not None)
-    is_static = body.annotations.get("kubernetes.io/config.source") in ("file", "http")
-    ended = None if is_static or not phase else int(phase in TERMINAL_PHASES)
-
-    def row(kind: str, subject: str, of: str, value: Parts | int | None, shown: object) -> Row[Any]:
-        return _row(kind, subject, value, record, f"{kind} {shown}", of)
-
-    if "startTime" in status:  # else it may be another life
-        yield row("phase", f"pod/{pod}", life, ended, phase)
-        yield row("deletionTimestamp", f"pod/{pod}", life, deleted, body.deletion_ts_ns)
-    yield row("startTime", f"pod/{pod}", f"{body.pod_uid}{by}", time_in(status, "startTime"), life)
-    if body.created_ts_ns is not None:
-        made, uid = format_ts(body.created_ts_ns), str(body.pod_uid)
-        yield row("creationTimestamp", f"pod/{pod}", uid, (made,), made)
-    for entry in statuses_in(status):
-        count, subject = entry.get("restartCount"), f"container/{pod}/{entry.get('name')}"
-        yield row("restarts", subject, life, (isinstance(count, int) and count) or None, count)
-    for each in instances_in(status):
-        subject, of, shown = f"container/{pod}/{each.name}", each.container_id, each.shown
-        facts = {"restartCount": each.restart_count, "startedAt": each.time("startedAt")}
-        is_over = each.state == "terminated" or shown.get("reason") == "CrashLoopBackOff"
-        if shown.get("exitCode") != LOST_EXIT_CODE and shown.get("reason") != _UNKNOWN:
-            if is_over or each.state == "running":
-                yield row("state", subject, f"{of}{by}", int(is_over), each.state)
-            facts |= {"finishedAt": each.time("finishedAt"), "exitCode": shown.get("exitCode")}
-        for kind, value in facts.items():
-            if value is not None:
-                text = format_ts(value) if kind.endswith("At") else str(value)
-                yield row(kind, subject, of, (text,), text)
-        yield row("name", f"pod/{pod}", of, (each.name,), each.name)
+def _whose(body: PodListed, container: str | None) -> str:
+    names = filter(None, (body.namespace, body.pod, container))
+    return "/".join(("pod" if container is None else "container", *names))
 
 
 def _row(

@@ -245,6 +245,8 @@ def _unlike_its_report(body: ProcessKilled, shortage: OutOfMemory | None) -> str
         return f"the process ran in {body.task_cgroup}, outside of {body.cgroup}"
     if limit is not None and body.reason not in (None, REASON_OF_LEVEL.get(limit.level, "node")):
         return f"{body.cgroup} is a {limit.level}'s cgroup, not a {body.reason}"
+    if shortage is not None and shortage.cgroup and shortage.constraint not in (None, "memcg"):
+        return f"the report names the cgroup {shortage.cgroup}, and no cgroup's limit was reached"
     used_up = None if shortage is None else (shortage.limit_bytes, shortage.cgroup)
     if used_up is not None and used_up != (body.limit_bytes, body.cgroup):
         return f"what had been used up were the {used_up[0]} bytes of {used_up[1] or 'the node'}"

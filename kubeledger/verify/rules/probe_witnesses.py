@@ -47,16 +47,17 @@ class ProbeWitnesses:
         self._workers = workers
         self._failed: deque[tuple[Record, Worker]] = deque(maxlen=256)
         self._reports: deque[tuple[Record, list[Worker]]] = deque(maxlen=256)
-        # worker whose failures are seen to leave events -> those since the last that did not
-        self._without: dict[Worker, list[Record]] = {}
+        # Once failures are seen to leave events: those since the last that did not.
+        self._without: list[tuple[Record, Worker]] | None = None
         self._pushed: Counter[str] = Counter()
         self._blocked_ns = -86_400 * NS_PER_S
         self._unlogged: dict[Worker, tuple[Record, ProbeTransitioned]] = {}
         self._ready: Witnesses[bool] = Witnesses(_LISTED_WITHIN_NS)
 
     def forget(self) -> None:
-        for each in (self._failed, self._reports, self._without, self._pushed, self._unlogged):
+        for each in (self._failed, self._reports, self._pushed, self._unlogged):
             each.clear()
+        self._without = None
         self._ready.forget()
 
     def derive(self, before_ns: int) -> None:
@@ -75,8 +76,8 @@ class ProbeWitnesses:
         while self._failed and self._failed[0][0].ts_ns < now_ns - _EVENT_WITHIN_NS:
             record, worker = self._failed.popleft()
             # That one line of a node that is slow is lost shows nowhere: no beat of it is regular.
-            if worker in self._without and not self._context.times.late(record.ts_ns):
-                self._without[worker].append(record)
+            if self._without is not None and not self._context.times.late(record.ts_ns):
+                self._without.append((record, worker))
         for is_reported, reading in self._ready.passed(now_ns):
             if self._context.coverage.missing(is_reported.ts_ns, reading.ts_ns) is not None:
                 continue
@@ -170,6 +171,7 @@ class ProbeWitnesses:
         if worker.after_startup and self._workers.is_starting(*who, record.ts_ns):
             return f"the {name} probe ran before the startup probe had succeeded"
         triggered = name == "readiness" and profile.prober.unready_triggers_probe
+        triggered = triggered and not self._is_settled(worker, spec.successes, ts_ns)
         *before, lag_ns = worker.lags
         late = times.late(ts_ns) > 0
         if triggered or len(before) < (_BEATS if late else 2):
@@ -187,6 +189,14 @@ class ProbeWitnesses:
             f"{name} ticks come every {spec.period_s} s, and this one "
             f"{(worker.gap_ns or 0) / NS_PER_S:.1f} s {_AFTER}"
         )
+
+    def _is_settled(self, worker: Worker, successes: int, ts_ns: int) -> bool:
+        """Whether a container has long been ready, and stays the same: nothing triggers probes."""
+        runs = self._context.timeline.history(worker.key).runs
+        own = (run for run in runs if run.name == worker.container)
+        turns = (at for run in own for at in (run.started_ns, run.killed_ns, run.died_ns) if at)
+        is_ready = worker.result == SUCCESS and len(worker.streak) > _ENOUGH + successes
+        return is_ready and not any(abs(at_ns - ts_ns) < _BLOCKED_NS for at_ns in turns)
 
     # -- events ----------------------------------------------------------------------------------
 
@@ -208,8 +218,8 @@ class ProbeWitnesses:
     def _match(self, record: Record, about: Sequence[Worker]) -> bool:
         """Find the failed tick of an event.
 
-        A worker whose failures left events before and after leaves one for each; what one that is
-        not seen to leave any, or no more, does not show is no evidence.
+        A process whose failures left events before and after leaves one for each; what one that
+        is not seen to leave any, or no more, does not show is no evidence.
         """
         for entry in self._failed:
             tick, worker = entry
@@ -217,15 +227,15 @@ class ProbeWitnesses:
                 self._failed.remove(entry)
                 if tick.evidence and _in_one_log(tick, record):
                     torn = self._context.coverage.is_out_of_step
-                    for each in () if torn else self._without.get(worker, ()):
+                    for each, of in () if torn else self._without or ():
                         self._contradict(
-                            each, f"the {worker.probe_type} probe failed at "
+                            each, f"the {of.probe_type} probe failed at "
                             f"{format_ts(each.ts_ns)}, and the kubelet sent no event, as it does "
                             "for its other failures",
                             (each.seq, "failure"), (each.seq, "no event beside it"),
                             by_absence=True,
                         )  # fmt: skip
-                    self._without[worker] = []
+                    self._without = []
                 return True
         return False
 

@@ -124,7 +124,7 @@ class PullVerifier(RuleVerifier):
     def _decided(self, record: Record, body: PullDecided, state: NodeState) -> None:
         specs = self._specs(record, body)
         known, key = () if isinstance(specs, str) else specs, _key(body, specs)
-        judgements = [self._by_policy(specs, body)]
+        judgements = [self._by_policy(specs, body, record)]
         match body.decision:
             case "pull":
                 judgements.append(self._over(record, key))
@@ -150,7 +150,7 @@ class PullVerifier(RuleVerifier):
             judgements = [self._as_tried(record, body, *begun)]
         else:
             self._tried.pop(self._trying(key) or 0, None)
-            judgements = [self._by_policy(specs, body), self._over(record, key)]
+            judgements = [self._by_policy(specs, body, record), self._over(record, key)]
         if body.after_ts_ns is None:
             judgements.append(self._turns.judge(record, body, self._slack_ns(record)))
         if body.outcome != "pulled":
@@ -172,7 +172,7 @@ class PullVerifier(RuleVerifier):
 
     # -- the policy ------------------------------------------------------------------------
 
-    def _by_policy(self, specs: Specs, body: _Pull) -> Judgement:
+    def _by_policy(self, specs: Specs, body: _Pull, record: Record) -> Judgement:
         """Whether the pod's policy for the image leads to this."""
         if isinstance(specs, str):
             return lacks([specs])
@@ -184,7 +184,7 @@ class PullVerifier(RuleVerifier):
         if not of_image:
             why = f"the pod has no {body.image} to be pulled for it"
             rulings = [Ruling(allowed=False, why=why, inputs=(specs[0].seq,), certain=True)]
-            if self.context.coverage.is_of_log:
+            if self._may_be_changed(record, specs[0]):
                 rulings.append(Ruling(allowed=True, why="", assumes=(_CHANGED,)))
             return judge(rulings)
         if any(None in policies for _, policies in of_image):
@@ -194,6 +194,26 @@ class PullVerifier(RuleVerifier):
         seen = tuple(spec for spec, _ in of_image)
         each = ((spec, one) for spec, found in of_image for one in sorted(filter(None, found)))
         return judge([_by(one, body, spec.assumes(seen), spec.seq) for spec, one in each])
+
+    def _may_be_changed(self, record: Record, spec: PodSpec) -> bool:
+        """Whether the pod may have had an image then that no list shows.
+
+        One update brings it, and another takes it away before the next list. A static pod that is
+        changed is another pod.
+        """
+        listed, interval = self.context.pods.of(record), self.context.timeline.interval_of(record)
+        if spec.is_static or not self.context.coverage.is_of_log:
+            return False
+        if listed is None or interval is None or not 0 < (interval.added_ns or 0) <= record.ts_ns:
+            return True
+        times = [interval.added_ns or 0, *(n.ts_ns for n in self.context.pods.versions(listed))]
+        since_ns = max(each for each in times if each <= record.ts_ns)
+        until_ns = min((each for each in times if each > record.ts_ns), default=record.ts_ns)
+        process, is_between = self._process, times[0] < since_ns < until_ns > record.ts_ns
+        is_over = process is None or (process.ended_ns or until_ns) < until_ns
+        updates = self.context.pods.updates(listed, since_ns, until_ns)
+        lost = self.context.coverage.missing(since_ns, until_ns)
+        return is_over or lost is not None or updates > is_between
 
     @property
     def _facts(self) -> ImagePullFacts | None:

@@ -17,6 +17,7 @@ WORDS = {
     "unready": 'kubelet.go "SyncLoop (probe)" probe="readiness" status="not ready" pod="shop/a"',
     "begins": 'kubelet.go "SyncLoop (probe)" probe="startup" status="started" pod="shop/a"',
     "unbegun": 'kubelet.go "SyncLoop (probe)" probe="startup" status="unhealthy" pod="shop/a"',
+    "odd": 'kubelet.go "SyncLoop (probe)" probe="liveness" status="started" pod="shop/a"',
     "unhealthy": 'kubelet.go "SyncLoop (probe)" probe="liveness" status="unhealthy" pod="shop/a"',
     "Unhealthy": 'kubelet.go SyncLoop (container unhealthy): "{A}"',
     "stopped": 'worker.go "Non-running container probed" pod="shop/a" containerName="c"',

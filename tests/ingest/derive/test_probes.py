@@ -43,6 +43,9 @@ without a spec the line before shows a command
     1 exec | 1 yes | 2 yes
     = ProbeExecuted handler=exec
     = ProbeExecuted handler=None
+a probe has none of another's results
+    -60 loop | -59 Add api | 1 odd
+    = FindingReported finding=lines_disagree
 readiness in old logs is inferred with its thresholds; an error neither counts nor breaks a run
     ~ version 1.20.2
     ~ probe readiness {{"failureThreshold":2,"successThreshold":2}}
