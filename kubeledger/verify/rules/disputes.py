@@ -112,7 +112,6 @@ _TIMELESS: Final = frozenset({"creationTimestamp", "exitCode", "finishedAt", "na
                               "startedAt", "status"})  # fmt: skip
 """What no clock explains, nor the order in which lists were taken."""
 _MACHINE: Final = ("machine", ("node", ""))
-_UNKNOWN: Final = "ContainerStatusUnknown"
 _MARKS: Final = str.maketrans("", "", ' \t\r\n"\\')
 _CLOCKS_NS: Final = 2 * NS_PER_S
 """Clocks of the node and of the API server that agree may be apart by so much."""
