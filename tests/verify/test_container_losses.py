@@ -44,25 +44,6 @@ def test_a_change_without_a_tick() -> None:
     assert verdicts(*steps, (35, reported), (60, LIVE)) == ["unverifiable"]
 
 
-@pytest.mark.parametrize(
-    ("found_s", "seconds", "verdict"),
-    [(1.2, 20, "unverifiable"), (1.2, 10, "unverifiable"), (9, 20, "impossible"), (9, 10, "match")],
-)
-def test_what_a_pod_ran_before_the_log_begins(found_s: float, seconds: int, verdict: str) -> None:
-    """The first process finds its sandbox: what it starts there may follow on another instance."""
-    box = msgspec.structs.replace(started("s1"), container=None, sandbox=True)
-    other = msgspec.structs.replace(started("c0"), pod="other", pod_uid="u-2")
-    steps: list[Step] = [(1, added()), (1.2, other), (found_s, box), (10, started("c1"))]
-    for at, container_id in ((40, "c1"), (70, "c2"), (100, "c3")):
-        message = "Container app failed startup probe, will be restarted"
-        steps.append((at, killed(container_id, reason="startup_probe", message=message)))
-        if container_id != "c3":
-            steps.append((at + 0.2, died(container_id, 143)))
-            steps.append((at + 0.2, started(f"c{int(container_id[1]) + 1}")))
-    found, _ = judged(*steps, (100, backed_off(seconds)), (130, listed()))
-    assert found[-1].verdict == verdict
-
-
 def test_an_event_beside_which_no_tick_is_recorded() -> None:
     """Its line is lost, as that of an instance may be, and it counts for the next one."""
     failed = event("Unhealthy", "Startup probe failed: x")

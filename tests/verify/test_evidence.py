@@ -147,6 +147,7 @@ def test_pods_that_are_gone_are_forgotten() -> None:
 ENDS = partial(pod, "a", PodTerminating, grace_period_s=0)
 CAME: list[tuple[float, Body]] = [(0, kubelet_of(from_start=True)), (1, config()), (2, runs("a"))]
 AGAIN = (100, kubelet_of(pid=2, from_start=True))
+OF_FILE = msgspec.structs.replace(config(), source="file")
 REFUSED = pod("a", PodRejected, reason="OutOfcpu", message="")
 
 
@@ -160,6 +161,9 @@ REFUSED = pod("a", PodRejected, reason="OutOfcpu", message="")
         ([*CAME, (9, config("REMOVE", uid=None))], 20, ""),
         ([*CAME, (9, pod("a", PodTerminated)), AGAIN], 150, ""),
         ([*CAME, (9, config("DELETE")), AGAIN, (101, config())], 110, "may"),
+        # The line with which a static pod came is lost, not that of its mirror.
+        ([CAME[0], (1, OF_FILE), (2, runs("a")), AGAIN, (130, config())], 120, "may"),
+        ([CAME[0], (1, OF_FILE), (2, runs("a")), AGAIN, (130, OF_FILE)], 120, ""),
     ],
 )
 def test_when_a_pod_counts(steps: list[tuple[float, Body]], at_s: int, counts: str) -> None:

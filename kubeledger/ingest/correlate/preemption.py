@@ -164,8 +164,12 @@ class PreemptionAssembler(PodAssembler):
         elif victim.preempted is not None:
             return
         elif self._survives(victim):
-            # It is about somebody else, or wrong.
-            open_now = [w for w in self._awaited.values() if w.is_open and w.due_ns]
+            # It is about somebody else, of whom it was not told yet, or wrong.
+            open_now = [
+                w
+                for pod, w in self._awaited.items()
+                if w.is_open and w.due_ns and not pod.is_told_victim
+            ]
             for waiting in open_now[-1:]:
                 waiting.join(entry.evidence)
         else:

@@ -151,7 +151,8 @@ class _Chosen(msgspec.Struct):
 
     def dispute(self, field: str, *sides: tuple[str, object]) -> None:
         """Sources differ; what no kubelet runs with is damaged text, and says nothing."""
-        if not any(problem(field, value) for _, value in sides):
+        texts = [_text(value) for _, value in sides]
+        if not _has_put_in(*texts) and not any(problem(field, value) for _, value in sides):
             said = ", ".join(f"{who} says {_text(value)}" for who, value in sides)
             self.conflicts.append(f"{field}: {said}")
 
@@ -346,6 +347,16 @@ def _apply_stated(sources: SettingsSources, chosen: _Chosen) -> None:
             chosen.dispute(field, (other, expected), (who, statement.value))
         else:
             chosen.confirm(field)
+
+
+def _has_put_in(one: str, other: str) -> bool:
+    """Whether the texts are the same but for a word that a page put into the longer one."""
+    short, long = sorted((one, other), key=len)
+    differs = (n for n, (own, its) in enumerate(zip(short, long, strict=False)) if own != its)
+    at, size = next(differs, len(short)), len(long) - len(short)
+    put = long[at : at + size]
+    is_word = not put.isascii() or any(mark in put for mark in "<[ ")
+    return is_word and short == long[:at] + long[at + size :]
 
 
 def _named(source: str) -> str:

@@ -121,7 +121,7 @@ class IntervalBuilder:
         self._intervals.append(interval)
         self._interval, self._counted_ns, self._gone = interval, 0, False
         self._settled_ns = self._died_ns = None
-        if entry.what == "add":
+        if entry.what == "add" and not (self._static and entry.word == "api"):
             interval.note_add(entry)
             # It counts by the end of the turn, if it turns out not to have ended long before.
             self._settled_ns = self._around.iterations.over_by(entry.ts_ns)

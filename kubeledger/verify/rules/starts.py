@@ -268,9 +268,6 @@ class Starts(RuleVerifier):
     def _container_started(self, record: Record, body: ContainerStarted, key: str) -> None:
         """An instance runs; the same one again is nothing new."""
         self._judge_again(record, body)
-        is_oldest = self._process is not None and self._process.number == 0
-        if body.sandbox and is_oldest and self.context.timeline.is_found(record.ts_ns):
-            self._added.discard(key)  # its containers may have run before the log begins
         if body.container is None or body.sandbox:
             return
         container = self._get(key, body.container)

@@ -101,6 +101,13 @@ an event about a pod that lived on belongs to the victim, and verify compares
     CRITICAL
     .1 attempt | .2 warn b Preempting {SIGN}
     = PodPreempted victim_pod=a lines=2,3
+but not where the victim has its own: it is of another one, whose line is lost
+    ~ version 1.20.2
+    ~ status {{"phase":"Failed"}}
+    ~ pod b {{"statuses":[{{"phase":"Running"}}]}}
+    CRITICAL
+    .1 attempt | .2 warn a Preempting {SIGN} | .3 warn b Preempting {SIGN}
+    = PodPreempted victim_pod=a lines=2,3
 without a victim it belongs to nobody
     ~ version 1.20.2
     ~ pod b {{"statuses":[{{"phase":"Running"}}]}}

@@ -308,6 +308,17 @@ def test_a_word_in_a_value_is_no_other_value() -> None:
     flag = klog("flags.go", 'FLAG: --resolv-conf="/etc/res    olv.conf"')
     body = settings_of(flag, config_item({"resolvConf": "/etc/resolv.conf"}))
     assert values(body)["resolvConf"] == "/etc/resolv.conf"
+    for text, differs in (
+        ("unix:///run/con<br>tainerd.sock", 0),
+        ("unix:///run/k3s/containerd.sock", 1),
+    ):
+        sides = (
+            {"containerRuntimeEndpoint": each} for each in ("unix:///run/containerd.sock", text)
+        )
+        files = (
+            config_item(each, name) for each, name in zip(sides, ("a.yaml", "b.yaml"), strict=True)
+        )
+        assert len(settings_of("", *files).conflicts) == differs
     base = config_item({"maxPods": 5})
     assert settings_of("", base, config_item({"maxPods": "<br>5"}, "old.yaml")).conflicts == ()
 
