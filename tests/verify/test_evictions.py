@@ -281,6 +281,7 @@ def test_usage_between_samples_may_be_anything_that_a_pod_can_use() -> None:
         (56.1, ((56, 50),), "unverifiable"),  # or another between them
         (50.1, ((50, 950),), "match"),
         (50.1, ((50.1, 50), (75, 50)), "impossible"),  # stamped finer than that: it was this one
+        (50.1, (*((51.0 + n, 50) for n in range(9)), (75, 50)), "impossible"),  # read each second
     ],
 )
 def test_what_the_kubelet_saw_lies_between_its_samples(

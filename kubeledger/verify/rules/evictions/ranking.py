@@ -202,7 +202,8 @@ class Usages:
         for usage in body.pods:
             rows = self._rows.setdefault(key_of_pod(usage), [])
             rows.append(_Row(record.ts_ns, record.seq, usage))
-            del rows[:-_READINGS]
+            while len(rows) > _READINGS and rows[1].ts_ns < record.ts_ns - _STORAGE_NS - LATER_NS:
+                del rows[0]
         past_ns = record.ts_ns - _GONE_NS
         self._rows = {key: rows for key, rows in self._rows.items() if rows[-1].ts_ns >= past_ns}
 
