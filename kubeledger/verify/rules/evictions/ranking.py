@@ -308,10 +308,11 @@ class Usages:
             until_ns = min(ends, default=ts_ns + LATER_NS)
             if not started_ns <= ts_ns < until_ns:
                 continue
-            if run.name is None:  # it may be the sandbox
+            if run.name is None or (run.killed_ns or ts_ns) < ts_ns:  # the sandbox, or over by then
                 found = None
                 continue
-            is_steady = ts_ns - max(started_ns, process_ns) > _STEADY_NS
+            long = ts_ns - max(started_ns, process_ns) > _STEADY_NS
+            is_steady = long and not self._context.times.late(ts_ns)
             if not is_sampled and not is_steady:
                 continue
             # Where its end may be lost it may be over already.
