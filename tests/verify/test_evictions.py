@@ -15,7 +15,13 @@ from kubeledger.model.bodies.eviction import (
     ReclaimAttempted,
 )
 from kubeledger.model.bodies.images import EvictionSignalObserved
-from kubeledger.model.bodies.lifecycle import ContainerDied, ContainerStarted, PodEvicted, PodListed
+from kubeledger.model.bodies.lifecycle import (
+    ContainerDied,
+    ContainerKilled,
+    ContainerStarted,
+    PodEvicted,
+    PodListed,
+)
 from kubeledger.model.bodies.node import ClockStepped, KubeletStarted
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
@@ -291,6 +297,7 @@ def test_usage_between_samples_may_be_anything_that_a_pod_can_use() -> None:
         (56.1, ((56, 50),), "unverifiable"),  # or another between them
         (50.1, ((50, 950),), "match"),
         (50.1, ((50.1, 50), (75, 50)), "impossible"),  # stamped finer than that: it was this one
+        (50.1, (*((51.0 + n, 50) for n in range(9)), (75, 50)), "impossible"),  # read each second
     ],
 )
 def test_what_the_kubelet_saw_lies_between_its_samples(
@@ -320,6 +327,27 @@ def test_a_pod_that_runs_for_long_has_statistics() -> None:
         ]
         steps += [(begins_s, kubelet_of("1.30.1"))] if begins_s else []
         assert found(story(*sorted(steps, key=lambda s: s[0])), ReclaimAttempted).verdict == verdict
+
+
+def test_a_container_that_was_killed_may_have_ended_untold() -> None:
+    killed = ContainerKilled(
+        namespace="default",
+        pod="vital",
+        pod_uid="vital",
+        container="c",
+        container_id="id-vital",
+        reason="liveness_probe",
+        message="",
+        grace_period_s=None,
+    )
+    steps: list[tuple[float, Body]] = [
+        (50, memory(900)),
+        (50.1, reclaim("vital", "big", "small")),
+        (54, usage(48, big=500, small=50, vital=10)),
+        (60, memory(4000)),
+    ]
+    assert found(story(*steps), ReclaimAttempted).verdict == "impossible"
+    assert found(story((45, killed), *steps), ReclaimAttempted).verdict == "unverifiable"
 
 
 @pytest.mark.parametrize(

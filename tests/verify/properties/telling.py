@@ -41,7 +41,8 @@ class Heard(msgspec.Struct, frozen=True):
 
     Attributes:
         verdict: ``caught``: something that it is about is impossible, or disputed, now;
-            ``elsewhere``: something else is; ``open``: more of what it is about is unverifiable;
+            ``elsewhere``: something else is; ``open``: something that it is about is unverifiable
+            that was not, or for another reason;
             ``believed``: nothing of it.
     """
 
@@ -109,9 +110,9 @@ def _verdict(about: tuple[str, ...], before: Sequence[Outcome], after: Sequence[
         return "caught"
     if new:
         return "elsewhere"
-    unknown = [sum(_is_open(o) and o.subject.startswith(about) for o in found)
+    unknown = [Counter(_said(o) for o in found if _is_open(o) and o.subject.startswith(about))
                for found in (after, before)]  # fmt: skip
-    return "open" if unknown[0] > unknown[1] else "believed"
+    return "open" if unknown[0] - unknown[1] else "believed"
 
 
 def _said(outcome: Outcome) -> tuple[str, str]:

@@ -202,7 +202,8 @@ class Usages:
         for usage in body.pods:
             rows = self._rows.setdefault(key_of_pod(usage), [])
             rows.append(_Row(record.ts_ns, record.seq, usage))
-            del rows[:-_READINGS]
+            while len(rows) > _READINGS and rows[1].ts_ns < record.ts_ns - _STORAGE_NS - LATER_NS:
+                del rows[0]
         past_ns = record.ts_ns - _GONE_NS
         self._rows = {key: rows for key, rows in self._rows.items() if rows[-1].ts_ns >= past_ns}
 
@@ -307,10 +308,11 @@ class Usages:
             until_ns = min(ends, default=ts_ns + LATER_NS)
             if not started_ns <= ts_ns < until_ns:
                 continue
-            if run.name is None:  # it may be the sandbox
+            if run.name is None or (run.killed_ns or ts_ns) < ts_ns:  # the sandbox, or over by then
                 found = None
                 continue
-            is_steady = ts_ns - max(started_ns, process_ns) > _STEADY_NS
+            long = ts_ns - max(started_ns, process_ns) > _STEADY_NS
+            is_steady = long and not self._context.times.late(ts_ns)
             if not is_sampled and not is_steady:
                 continue
             # Where its end may be lost it may be over already.
