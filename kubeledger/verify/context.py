@@ -288,8 +288,7 @@ class VerifyContext:
 
         One side ``by_absence`` is what the log does not hold; then nothing is said where the
         log lost lines, or holds none of a class that decisions of a ``kind`` rest on. Nor is where
-        the sources may go by two clocks, unless both sides show ``by_lines`` between two steps, or
-        are ``timeless``: true of any time.
+        they may go by two clocks, but of what is ``timeless``, or ``by_lines`` between two steps.
         """
         is_lost = by_absence and self.coverage.at(ts_ns, kind, by_lines=by_lines) is not None
         if is_lost or (not timeless and self.coverage.is_apart(ts_ns, by_lines=by_lines)):

@@ -316,6 +316,16 @@ def test_a_status_that_denies_itself_is_told_once() -> None:
 
 
 @pytest.mark.parametrize(
+    ("annotations", "found"), [({}, 1), ({"kubernetes.io/config.source": "file"}, 0)]
+)
+def test_what_is_set_once(annotations: dict[str, str], found: int) -> None:
+    """A static pod may come anew under its UID."""
+    lists = [anew(one(RUNS), spec={"containers": [], "priority": n}, annotations=annotations)
+             for n in (5, 7)]  # fmt: skip
+    assert len(disputes(scene(*enumerate(lists)))) == found
+
+
+@pytest.mark.parametrize(
     ("made_s", "others", "is_disputed"),
     [(40, 1, True), (2, 1, False), (40, 2, False)],  # another of that name came, too
 )

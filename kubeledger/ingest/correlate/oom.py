@@ -28,6 +28,7 @@ from kubeledger.ingest.sources.pod_lists import News
 from kubeledger.ingest.sources.times import api_time, go_time
 from kubeledger.kubelet.cgroups.paths import owner_of
 from kubeledger.kubelet.kube.statuses import statuses_in
+from kubeledger.kubelet.lifecycle.disputes import LINES_DISAGREE, Dispute
 from kubeledger.model.bodies.eviction import (
     REASON_OF_LEVEL,
     OutOfMemory,
@@ -35,6 +36,7 @@ from kubeledger.model.bodies.eviction import (
     Reason,
     Task,
 )
+from kubeledger.model.bodies.ledger import FindingReported
 from kubeledger.model.bodies.lifecycle import ContainerDied
 from kubeledger.model.patterns import regex
 from kubeledger.model.record import Evidence
@@ -290,6 +292,8 @@ class OomAssembler(Assembler):
         key = _key(report.task_cgroup)
         if _of(self._kills.get(key, ()), report) is not None:
             return None
+        if report.conflict is not None:
+            self._dispute(report, ts_ns, *report.conflict)
         body = msgspec.structs.replace(
             self._body(report.task_cgroup or report.cgroup),  # it ran there, or below
             cgroup=_below_root(report.cgroup),
@@ -342,6 +346,15 @@ class OomAssembler(Assembler):
             container_id=container_id,
             task_cgroup=_below_root(task_cgroup),
         )
+
+    def _dispute(
+        self, report: KernelReport, ts_ns: int, why: str, here: str, elsewhere: str
+    ) -> None:
+        whose = self._body(report.task_cgroup)
+        about = "node" if whose.pod is None else f"pod/{whose.namespace}/{whose.pod}"
+        message = Dispute(about, why, here, elsewhere).message
+        body = FindingReported(finding=LINES_DISAGREE, file=report.file, message=message)
+        self.queue.add(Fact(ts_ns, body, report.evidence[-1:]))
 
     def _shortage(self, report: KernelReport) -> OutOfMemory:
         whose = self._body(report.cgroup)

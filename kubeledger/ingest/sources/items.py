@@ -384,6 +384,7 @@ class KernelReport(msgspec.Struct):
         pid: of the process that was killed; None where the log ends before that.
         chosen_pid: chosen by an old kernel, which then killed a child of it.
         anon_bytes: part of ``rss_bytes``.
+        conflict: what two lines of it say differently, and both.
         evidence: the lines that show most.
     """
 
@@ -409,6 +410,7 @@ class KernelReport(msgspec.Struct):
     oom_score_adj: int | None = None
     also_killed: tuple[int, ...] = ()
     allocating_task: bool = False
+    conflict: tuple[str, str, str] | None = None
     evidence: tuple[Evidence, ...] = ()
 
 

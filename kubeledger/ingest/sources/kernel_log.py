@@ -223,6 +223,8 @@ class KernelLogReader:
             report.chosen_pid = report.pid = int(match[1])
             report.process = match[2]
         elif match := _SUMMARY.match(text):
+            if match["cgroup"] and report.cgroup not in (None, match["cgroup"]):
+                report.conflict = "one report names two cgroups", match["cgroup"], report.cgroup
             report.constraint = _CONSTRAINTS.get(match["constraint"])
             report.cgroup, report.task_cgroup = match["cgroup"], match["task_cgroup"]
             report.process, report.pid = match["name"], int(match["pid"])
@@ -263,6 +265,8 @@ class KernelLogReader:
             return True
         if report is None:
             report = self._begin(host, stamp)
+        elif _is_next(report, match, place) and pid != report.pid:
+            report.conflict = "one report names two processes", str(pid), str(report.pid)
         elif report.pid is not None and pid != report.pid and report.chosen_pid is None:
             # Killed by another report of which the rest was not written.
             self._finish(report)
@@ -284,3 +288,10 @@ class KernelLogReader:
                 report.evidence = (*report.evidence, place)
                 return True
         return False
+
+
+def _is_next(report: KernelReport, match: re.Match[str], place: Evidence) -> bool:
+    """Whether a line follows right on the one that names the same process, with nothing lost."""
+    before = [piece.line for piece in report.evidence[-1:]]
+    is_same = report.process == match["name"] and report.task_cgroup is not None
+    return is_same and not report.is_cut and before == [(place.line or 0) - 1]

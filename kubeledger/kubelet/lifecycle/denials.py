@@ -181,6 +181,13 @@ def _state(entry: _Json, field: str) -> tuple[str, _Json]:
     return "", {}
 
 
+_FIXED: Final = (
+    *("hostNetwork", "nodeName", "preemptionPolicy", "priority", "priorityClassName"),
+    *("runtimeClassName", "schedulerName", "serviceAccountName"),
+)
+"""Fields of a spec that are set once; the API server lets nobody change them."""
+
+
 class Lasting(NamedTuple):
     """What stays as it is (texts), or only rises (a number), while a pod lives.
 
@@ -211,6 +218,9 @@ def lasting(body: PodListed) -> Iterator[Lasting]:
     life = f"{body.pod_uid} since {status.get('startTime')}{by}"
     phase, deleted = status.get("phase"), int(body.deletion_ts_ns is not None)
     ended = None if _is_static(body) or not phase else int(phase in TERMINAL_PHASES)
+    for field in () if _is_static(body) else _FIXED:
+        if (value := (body.spec or {}).get(field)) is not None:
+            yield Lasting("spec", None, f"{field} of {body.pod_uid}{by}", (str(value),), value)
     if "startTime" in status:  # else it may be another life
         yield Lasting("phase", None, life, ended, phase)
         yield Lasting("deletionTimestamp", None, life, deleted, body.deletion_ts_ns)

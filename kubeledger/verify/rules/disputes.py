@@ -103,13 +103,14 @@ _WHY: Final = {
     "finishedAt": "lists show different ends of the same container",
     "exitCode": "sources show different exit codes of the same container",
     "state": "lists show a container to run after it had ended:",
+    "spec": "lists differ in what cannot change while a pod lives:",
     "restarts": "lists count fewer restarts than before in pod",
     "phase": "lists show a pod to go on after it had ended:",
     "status": "a list's status says what the kubelet does not write together",
     "deletionTimestamp": "lists show a pod that is no more to be deleted:",
 }
 _TIMELESS: Final = frozenset({"creationTimestamp", "exitCode", "finishedAt", "name", "restartCount",
-                              "startedAt", "status"})  # fmt: skip
+                              "spec", "startedAt", "status"})  # fmt: skip
 """What no clock explains, nor the order in which lists were taken."""
 _MACHINE: Final = ("machine", ("node", ""))
 _MARKS: Final = str.maketrans("", "", ' \t\r\n"\\')
@@ -296,8 +297,8 @@ class SourceDisputes(Verifier):
         for kind, container, of, value, shown in lasting(body):
             # One API server may be behind another.
             if body.listed_by == "kubelet" or isinstance(value, tuple):
-                who, says = _whose(body, container), f"{kind} {shown}"
-                self._go_on(_row(kind, who, value, record, says, of))
+                who = _whose(body, container)
+                self._go_on(_row(kind, who, value, record, f"{kind} {shown}", of))
         for shown in instances_in(status):
             self._belongs(record, shown.container_id, body)
 

@@ -196,7 +196,7 @@ class ProbeWitnesses:
         own = (run for run in runs if run.name == worker.container)
         turns = (at for run in own for at in (run.started_ns, run.killed_ns, run.died_ns) if at)
         is_ready = worker.result == SUCCESS and len(worker.streak) > _ENOUGH + successes
-        return is_ready and not any(abs(at_ns - ts_ns) < _BLOCKED_NS for at_ns in turns)
+        return is_ready and not any(abs(at_ns - ts_ns) < _LISTED_WITHIN_NS for at_ns in turns)
 
     # -- events ----------------------------------------------------------------------------------
 

@@ -198,8 +198,7 @@ class PullVerifier(RuleVerifier):
     def _may_be_changed(self, record: Record, spec: PodSpec) -> bool:
         """Whether the pod may have had an image then that no list shows.
 
-        One update brings it, and another takes it away before the next list. A static pod that is
-        changed is another pod.
+        One update brings it, one more takes it away before the next. A static pod has no updates.
         """
         listed, interval = self.context.pods.of(record), self.context.timeline.interval_of(record)
         if spec.is_static or not self.context.coverage.is_of_log:

@@ -289,7 +289,8 @@ class Starts(RuleVerifier):
         runs = [run for run in context.timeline.of(record).runs if run.sandbox is not False]
         gates, words = context.settings.get("featureGates"), "its start is told"
         is_evented = isinstance(gates, dict) and gates.get("EventedPLEG")
-        is_event = any("reason" in (piece.text or "") for piece in record.evidence)
+        texts = "".join(piece.text or "" for piece in record.evidence)
+        is_event = "reason" in texts and "SyncLoop (PLEG)" not in texts
         if is_evented or is_event or (process is not None and told.ts_ns < process.started_ns):
             told = record
         instance.told, ended = instance.told if is_event else told, self._over.get(key)

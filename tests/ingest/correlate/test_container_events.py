@@ -18,6 +18,8 @@ WORDS = {
     rf'\"StartContainer\" for \"c\" {_SKIPPED}" pod="shop/a"',
     "Died": 'kubelet.go "SyncLoop (PLEG): event for pod" pod="shop/a" event={"ID":"{a}",'
     '"Type":"ContainerDied","Data":"{id}"}',
+    "foreign": 'kubelet.go "SyncLoop (PLEG): event for pod" pod="shop/b" event={"ID":"b-1",'
+    '"Type":"ContainerDied","Data":"{id}"}',
     "exit": 'generic.go "Generic (PLEG): container finished" podID="{a}" containerID="{id}" '
     "exitCode={2}",
     "unwanted": "kuberuntime_manager.go Killing unwanted container "
@@ -33,6 +35,10 @@ WORDS = {
 }
 
 SCENES = """
+a relist tells a container as that of another pod
+    RUNS
+    5 foreign 1
+    = FindingReported finding=lines_disagree
 a start that the PLEG tells needs no other sign
     ~ spec c
     0 sandbox 0 | 1 started 1 | 1.5 measured

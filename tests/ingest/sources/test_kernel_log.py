@@ -122,6 +122,22 @@ def test_an_old_kernel() -> None:
     assert report.cgroup == report.task_cgroup
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("pid=17151", "pid=17150", "two processes"),
+        ("oom_memcg=/", "oom_memcg=/other/", "two cgroups"),
+        ("pid=17151", "pid=17151", None),
+    ],
+)
+def test_lines_of_one_report_that_differ(old: str, new: str, why: str | None) -> None:
+    text = log("cgroup-v1.log")
+    assert old in text
+    (report,) = read(text.replace(old, new)).reports
+    assert (report.conflict is not None) == (why is not None)
+    assert why is None or why in str(report.conflict)
+
+
 def test_what_is_missing_is_not_made_up() -> None:
     """The beginning of a ring buffer, lost lines, and a kill of which nothing else was written."""
     lines = log("cgroup-v1.log").splitlines()
