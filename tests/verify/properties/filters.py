@@ -324,7 +324,7 @@ FILTERS: dict[str, Change] = {
     "seconds": _stamps(0),
     "turned-milliseconds": of_lines(_turned),
     "by-pod": of_lines(_by_pod),
-    "wrapped": of_lines(_wrapped),
+    "wrapped-messages": of_lines(_wrapped),
     "sorted": of_lines(lambda lines, _: sorted(lines)),
     "reversed": of_lines(lambda lines, _: lines[::-1]),
     "chunks": of_lines(_shuffled),
