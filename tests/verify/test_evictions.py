@@ -194,6 +194,14 @@ def test_a_lie_about_an_eviction_is_impossible(lie: dict[str, Any], reported: st
     assert reported in one.why
 
 
+@pytest.mark.parametrize("blank", ["", "\t", " \t "])
+def test_a_message_that_was_wrapped_says_the_same(blank: str) -> None:
+    """Wherever that was: blanks come or go."""
+    for word in ("c was", "was using", "500Mi, request", "request is"):
+        wrapped = BIG_SAID.replace(word, blank.join(word.split()))
+        assert found(scene_of(evicted("big", message=LOW + wrapped))).verdict != "impossible"
+
+
 @pytest.mark.parametrize("mark", ["", "..."])
 @pytest.mark.parametrize("length", range(len(LOW) - 14, len(LOW + BIG_SAID), 9))
 def test_a_message_that_was_cut_is_the_one_that_it_begins(length: int, mark: str) -> None:

@@ -16,11 +16,17 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from itertools import chain, islice
-from typing import Any
 
 import msgspec
 
-from kubeledger.ingest.klog.account import ClockStep, LogEntry, LogOutput, Ordered, WrongStamp
+from kubeledger.ingest.klog.account import (
+    ClockStep,
+    LogEntry,
+    LogOutput,
+    NewProcess,
+    Ordered,
+    WrongStamp,
+)
 from kubeledger.ingest.klog.lines import LineCutter
 from kubeledger.ingest.klog.log_survey import LogSurvey
 from kubeledger.ingest.klog.stamps import RACE_NS, STEP_NS, Doubt
@@ -328,7 +334,7 @@ class LogOrder:
     def __init__(self, first_ns: int) -> None:
         """Nothing was read; no time is before ``first_ns``."""
         self._waiting = _Waiting()
-        self._equal = EqualStamps()
+        self._turns = LinesInTurn()
         self._key = first_ns
 
     @property
@@ -352,58 +358,66 @@ class LogOrder:
         for ts_ns, output in outputs:
             self._key = max(self._key, ts_ns)
             yield self._key, output
-            if isinstance(output, LogEntry) and self._equal.show_turned(output.line):
+            if self._turns.show_mixed(output) and isinstance(output, LogEntry | NewProcess):
                 evidence = output.line.evidence
-                message = "lines with one stamp do not stand in the order in which they were logged"
+                message = "lines do not stand in the order in which they were logged"
                 body = FindingReported(finding=LINES_MIXED, file=evidence.file, message=message)
                 yield self._key, Fact(self._key, body, (evidence,))
 
 
 _MILLISECOND_NS = NS_PER_S // 1000
-_ROUND = "eviction manager: "
-_READ = (_ROUND + "observations", _ROUND + "thresholds", _ROUND + "threshold observed resource")
+_ROUND = "eviction manager:"
+_BEGUN, _CALM = _ROUND + " synchronize housekeeping", _ROUND + " no resources are starved"
+_READ = tuple(f"{_ROUND} {what}" for what in ("observations", "threshold"))
 _SURE = 3
 """Seen so often, it is not two goroutines that did the same at once."""
 
 
-class EqualStamps:
-    """Shows that lines with one stamp are not in the order of one goroutine, which logged them.
+class LinesInTurn:
+    """Shows that lines are not in the order in which they were logged, whatever their stamps say.
 
     klog's stamps have microseconds. Where they were cut, what sorts by them, or sends lines on by
-    several ways, may turn those that are equal: what was logged first is not known then.
+    several ways, may turn those that are equal: what was logged first is not known then. Nor is it
+    where lines of two processes, one of which followed on the other, stand among each other.
     """
 
     def __init__(self) -> None:
         """Nothing was read yet."""
-        self._ts_ns = self._turned = 0
+        self._instant = self._turned = 0
         self._over: set[str] = set()
+        self._pid: int | None = None
+        self._pids: set[int | None] = set()
 
-    def show_turned(self, line: LogLine) -> bool:
-        """Whether this one makes it certain, once, that lines were turned."""
-        if line.ts_ns % _MILLISECOND_NS:
-            return False
-        if line.ts_ns != self._ts_ns:
-            self._ts_ns, self._over = line.ts_ns, set()
-        turned = self._is_late(line.message.lower(), line.values or {})
+    def show_mixed(self, output: Ordered) -> bool:
+        """Whether this makes it certain, once, that lines are mixed."""
+        if isinstance(output, NewProcess):
+            pid, self._pid = self._pid, output.line.pid
+            turned = pid != self._pid and self._pid in self._pids
+            self._pids.add(self._pid)
+        else:
+            turned = isinstance(output, LogEntry) and self._is_late(output.line)
         self._turned += turned
         return turned and self._turned == _SURE
 
-    def _is_late(self, message: str, values: dict[str, Any]) -> bool:
+    def _is_late(self, line: LogLine) -> bool:
         """What a round of the eviction manager reads, below its end; a failure below its change.
 
-        In one second a worker may probe twice.
+        In one second a worker may probe twice, and so may two within a millisecond.
         """
-        probe = dict.get(values, "probe") or dict.get(values, "probeType")
-        of = f"{dict.get(values, 'pod')} {probe}".lower()
-        if message.startswith(_ROUND.rstrip()):
-            of = _ROUND
-        elif self._ts_ns % NS_PER_S == 0:
-            return False
-        if message in (_ROUND + "no resources are starved", "syncloop (probe)"):
+        if line.ts_ns // _MILLISECOND_NS != self._instant:
+            self._instant, self._over = line.ts_ns // _MILLISECOND_NS, set()
+        message, of = line.message.lower(), _ROUND
+        if not message.startswith(_ROUND):
+            if line.ts_ns % _MILLISECOND_NS or line.ts_ns % NS_PER_S == 0:
+                return False
+            values = line.values or {}
+            probe = dict.get(values, "probe") or dict.get(values, "probeType")
+            of = f"{dict.get(values, 'pod')} {probe}".lower()
+        if message in (_CALM, "syncloop (probe)"):
             self._over.add(of)
-        elif message == _ROUND + "synchronize housekeeping":
+        elif message == _BEGUN:
             self._over.discard(of)
-        elif message in (_ROUND.rstrip(), "probe failed") or message.startswith(_READ):
+        elif message in (_ROUND, "probe failed") or message.startswith(_READ):
             return of in self._over
         return False
 

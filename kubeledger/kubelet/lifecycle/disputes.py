@@ -11,7 +11,7 @@ from kubeledger.model.units import format_ts, parse_ts
 LINES_DISAGREE = "lines_disagree"
 """``finding`` of such a ``FindingReported``."""
 LINES_MIXED = "lines_mixed"
-"""That of one about all lines that have a stamp in common."""
+"""That of one about all lines: they do not stand in the order in which they were logged."""
 
 _MESSAGE = regex(r"(node|pod/[^/\s]+/[^/\s]+): (.*): this says (.*), others say (.*)", re.DOTALL)
 

@@ -84,7 +84,7 @@ _AFTER_LOG: Final = "the kubelet's log after its last line"
 _STEP: Final = "by which clock lines and files go after the clock was set back"
 _STAMP: Final = "the right time of a line whose stamp does not go with those around it"
 _HOLE: Final = "the lines of the log's hole"
-_MIXED: Final = "the order in which lines with one stamp were logged"
+_MIXED: Final = "the order in which lines were logged"
 _UNJOINED: Final = "names, UIDs and container IDs that are the same in all files"
 
 Span = tuple[int | None, int | None]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubeledger.ingest.dispatch import Sequencer
-from kubeledger.ingest.klog.account import ClockStep, LogEntry, LogOutput, WrongStamp
+from kubeledger.ingest.klog.account import ClockStep, LogEntry, LogOutput, NewProcess, WrongStamp
 from kubeledger.ingest.klog.reorder import in_order
 from kubeledger.ingest.klog.stamps import Doubt
 from kubeledger.ingest.sources.items import Fact, LogLine
@@ -73,7 +73,8 @@ Said = tuple[str, dict[str, str] | None]
         ([_CALM, _READ, _BEGUN], 1_000_000, 4, 1),
         ([_CALM, _READ, _BEGUN], NS_PER_S, 3, 1),
         ([_CALM, _READ, _BEGUN], 1_000_000, 2, 0),  # two goroutines may do so at once
-        ([_CALM, _READ, _BEGUN], 1_000, 4, 0),  # as klog stamps lines
+        ([_CALM, _READ, _BEGUN], 1_000, 4, 1),  # stamps that were made unequal again
+        ([_CHANGED, _FAILED], 1_000, 4, 0),  # two workers
         ([_BEGUN, _READ, _CALM], 1_000_000, 4, 0),
         ([_CALM, _BEGUN, _READ], 1_000_000, 4, 0),  # another round, at once
         ([_CHANGED, _FAILED], 1_000_000, 4, 1),
@@ -84,7 +85,7 @@ Said = tuple[str, dict[str, str] | None]
 def test_lines_of_one_stamp_that_were_turned(
     said: list[Said], unit_ns: int, rounds: int, turned: int
 ) -> None:
-    """No other stamp of a round is a whole second or millisecond, unless these were cut."""
+    """Those that one goroutine logs one after the other are below each other."""
     instants = [10 * NS_PER_S * n + unit_ns for n in range(1, rounds + 1) for _ in said]
     outputs = entries(*instants)
     for output, (message, values) in zip(outputs, said * rounds, strict=True):
@@ -93,6 +94,20 @@ def test_lines_of_one_stamp_that_were_turned(
     facts = [out.body for _, out in in_order(outputs, 0) if isinstance(out, Fact)]
     found = [body.finding for body in facts if isinstance(body, FindingReported)]
     assert found == [LINES_MIXED] * turned
+
+
+@pytest.mark.parametrize(
+    ("pids", "mixed"), [("121212", 1), ("12121", 1), ("1212", 0), ("111222333", 0), ("1112", 0)]
+)
+def test_a_process_that_was_over_logs_no_more(pids: str, mixed: int) -> None:
+    """Each log begins with its process, which may be that of the log before."""
+    outputs: list[LogOutput] = []
+    for number, pid in enumerate(pids):
+        first = line(number, number)
+        first.pid = int(pid)
+        outputs.append(NewProcess(first))
+    facts = [out.body for _, out in in_order(outputs, 0) if isinstance(out, Fact)]
+    assert [getattr(body, "finding", None) for body in facts] == [LINES_MIXED] * mixed
 
 
 def test_a_step_of_the_clock_is_passed_by_nothing() -> None:

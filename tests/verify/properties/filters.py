@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from itertools import groupby
 from pathlib import Path
 from random import Random
 
@@ -117,11 +118,21 @@ def _stamps(digits: int) -> Change:
 
 
 def _turned(lines: Lines, random: Random) -> Lines:
-    """Stamps cut to milliseconds, and lines of one stamp in any order, as a store sorts them."""
+    """Stamps cut to milliseconds, and lines of one stamp in any order, as a store sorts them.
+
+    Some stores add what makes them unequal again.
+    """
     cut = [_STAMP.sub(lambda m: m[0][:3] + b"000", line) for line in lines]
     times = [time_of(line) or _EPOCH for line in cut]
     order = sorted(range(len(cut)), key=lambda i: (times[i], random.random()))
-    return [cut[i] for i in order]
+    if random.random() < 0.5:
+        return [cut[i] for i in order]
+    ranks = [rank for _, tie in groupby(order, times.__getitem__) for rank, _ in enumerate(tie)]
+    tails = [b"%03d" % min(rank, 999) for rank in ranks]
+    return [
+        line[:18] + tail + line[21:] if _STAMP.search(line) else line
+        for line, tail in zip((cut[i] for i in order), tails, strict=True)
+    ]
 
 
 def _by_pod(lines: Lines, _: Random) -> Lines:
@@ -334,7 +345,7 @@ FILTERS: dict[str, Change] = {
     "seconds": _stamps(0),
     "turned-milliseconds": of_lines(_turned),
     "by-pod": of_lines(_by_pod),
-    "wrapped": of_lines(_wrapped),
+    "wrapped-messages": of_lines(_wrapped),
     "sorted": of_lines(lambda lines, _: sorted(lines)),
     "reversed": of_lines(lambda lines, _: lines[::-1]),
     "chunks": of_lines(_shuffled),

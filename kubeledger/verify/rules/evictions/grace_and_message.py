@@ -34,10 +34,9 @@ from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.finding import same_words
 from kubeledger.verify.rules.evictions.thresholds import Reading
 
-_CONTAINER: Final = re.compile(
-    r"Container (\S+) was using (\S+?),? (?:request is|which exceeds its request of) "
-)
-_POD: Final = re.compile(r"Pod (\S+) was using (\S+?), request is ")
+_CONTAINER: Final = re.compile(r"Container\s*(\S+?)\s*was\s*using\s*(\S+?),?\s*(?:request|which)")
+_POD: Final = re.compile(r"Pod\s*(\S+?)\s*was\s*using\s*(\S+?),\s*request")
+"""Where a line is wrapped, blanks come or go."""
 _WHOSE: Final = {"emptydirfs.limit": "volume", "ephemeralcontainerfs.limit": "container"}
 _WAIT_NS: Final = 10 * NS_PER_S
 """So long the manager waits for a pod's end at least."""
