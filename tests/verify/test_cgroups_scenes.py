@@ -769,6 +769,13 @@ def test_removals(
         assert found.why.startswith("container c1 ran until 1970-01-01T00:1"), found.why
 
 
+def test_a_removal_is_denied_by_the_snapshot_that_shows_what_is_below() -> None:
+    below = (40.0, cgroup(f"{BURST}/c1", cpu_shares=1024))
+    records = scene(*running(), (25.0, removed(BURST)), below)
+    found = findings(records, kind=CgroupRemoved.kind)[-1]
+    assert (found.verdict, found.inputs) == ("impossible", (records[-1].seq,))
+
+
 # What is being made ---------------------------------------------------------------------------
 
 
