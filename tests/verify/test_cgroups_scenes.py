@@ -693,6 +693,21 @@ def test_a_container_is_named_by_the_line_of_its_start() -> None:
     assert only([*running()[:-1], (10, unnamed)]).verdict == "match"
 
 
+def test_what_a_record_does_not_hold_is_null() -> None:
+    unnamed = msgspec.structs.replace(cgroup(f"{BURST}/c1", cpu_shares=1024), pod_uid=None)
+    found = only([*running()[:-1], (10, unnamed)])
+    assert found.verdict == "impossible"
+    assert found.why.startswith("pod_uid is null and had to be u-web: ")
+
+
+def test_a_path_that_is_no_known_one_has_the_class_of_its_record() -> None:
+    odd = msgspec.structs.replace(cgroup("kubepods/burstable"), cgroup="odd/path")
+    assert (
+        only([*running(), (10, odd)]).why
+        == only([*running(), (10, cgroup("kubepods/burstable"))]).why
+    )
+
+
 def status_of(container_id: str, state: str = "running", **times: str | int) -> PodListed:
     """The kubelet's list, with a status of the container."""
     status = {
