@@ -24,10 +24,13 @@ from kubeledger.model.bodies.lifecycle import (
 )
 from kubeledger.model.bodies.node import NodeObserved
 from kubeledger.model.record import Body, Evidence
+from kubeledger.replay.node.reducer import evolve
+from kubeledger.replay.node.state import NodeState
 from kubeledger.verify import Contradiction, Finding
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.rules.cgroups.files import NO_LIMIT_V1
 from kubeledger.verify.rules.cgroups.options import MISSING_PIDS
-from kubeledger.verify.rules.cgroups.rule import CgroupVerifier
+from kubeledger.verify.rules.cgroups.rule import CgroupVerifier, Removals
 from tests.verify.histories import findings, kubelet_of, nothing_but, outcomes, scene, settings_told
 
 GIB = 2**30
@@ -789,6 +792,16 @@ def test_a_removal_is_denied_by_the_snapshot_that_shows_what_is_below() -> None:
     records = scene(*running(), (25.0, removed(BURST)), below)
     found = findings(records, kind=CgroupRemoved.kind)[-1]
     assert (found.verdict, found.inputs) == ("impossible", (records[-1].seq,))
+
+
+def test_of_cgroups_that_are_there_what_was_seen_is_never_forgotten() -> None:
+    gone, later = "kubepods/besteffort/podu-gone", "kubepods/besteffort/podu-later"
+    records = scene((10, cgroup(BURST)), (10, cgroup(gone)), (900, cgroup(later)))
+    removals = Removals(VerifyContext())
+    for record in records:
+        removals.prescan(record, record.body)
+    removals.derive(records[-1].ts_ns, evolve(NodeState(), records[0]))
+    assert set(removals._seen) == {BURST, later}
 
 
 # What is being made ---------------------------------------------------------------------------
