@@ -24,10 +24,13 @@ from kubeledger.model.bodies.lifecycle import (
 )
 from kubeledger.model.bodies.node import NodeObserved
 from kubeledger.model.record import Body, Evidence
+from kubeledger.replay.node.reducer import evolve
+from kubeledger.replay.node.state import NodeState
 from kubeledger.verify import Contradiction, Finding
+from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.rules.cgroups.files import NO_LIMIT_V1
 from kubeledger.verify.rules.cgroups.options import MISSING_PIDS
-from kubeledger.verify.rules.cgroups.rule import CgroupVerifier
+from kubeledger.verify.rules.cgroups.rule import CgroupVerifier, Removals
 from tests.verify.histories import findings, kubelet_of, nothing_but, outcomes, scene, settings_told
 
 GIB = 2**30
@@ -693,6 +696,21 @@ def test_a_container_is_named_by_the_line_of_its_start() -> None:
     assert only([*running()[:-1], (10, unnamed)]).verdict == "match"
 
 
+def test_what_a_record_does_not_hold_is_null() -> None:
+    unnamed = msgspec.structs.replace(cgroup(f"{BURST}/c1", cpu_shares=1024), pod_uid=None)
+    found = only([*running()[:-1], (10, unnamed)])
+    assert found.verdict == "impossible"
+    assert found.why.startswith("pod_uid is null and had to be u-web: ")
+
+
+def test_a_path_that_is_no_known_one_has_the_class_of_its_record() -> None:
+    odd = msgspec.structs.replace(cgroup("kubepods/burstable"), cgroup="odd/path")
+    assert (
+        only([*running(), (10, odd)]).why
+        == only([*running(), (10, cgroup("kubepods/burstable"))]).why
+    )
+
+
 def status_of(container_id: str, state: str = "running", **times: str | int) -> PodListed:
     """The kubelet's list, with a status of the container."""
     status = {
@@ -767,6 +785,23 @@ def test_removals(
     assert (found.recorded != {"cgroup": path}) is (verdict == "unverifiable"), "the whole of it"
     if any(isinstance(body, ContainerDied) for _, body in after) and verdict == "impossible":
         assert found.why.startswith("container c1 ran until 1970-01-01T00:1"), found.why
+
+
+def test_a_removal_is_denied_by_the_snapshot_that_shows_what_is_below() -> None:
+    below = (40.0, cgroup(f"{BURST}/c1", cpu_shares=1024))
+    records = scene(*running(), (25.0, removed(BURST)), below)
+    found = findings(records, kind=CgroupRemoved.kind)[-1]
+    assert (found.verdict, found.inputs) == ("impossible", (records[-1].seq,))
+
+
+def test_of_cgroups_that_are_there_what_was_seen_is_never_forgotten() -> None:
+    gone, later = "kubepods/besteffort/podu-gone", "kubepods/besteffort/podu-later"
+    records = scene((10, cgroup(BURST)), (10, cgroup(gone)), (900, cgroup(later)))
+    removals = Removals(VerifyContext())
+    for record in records:
+        removals.prescan(record, record.body)
+    removals.derive(records[-1].ts_ns, evolve(NodeState(), records[0]))
+    assert set(removals._seen) == {BURST, later}
 
 
 # What is being made ---------------------------------------------------------------------------

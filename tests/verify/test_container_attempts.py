@@ -1,6 +1,7 @@
 """Back-off of containers that end before anything but an event shows them."""
 
 from kubeledger.model.bodies.lifecycle import ContainerStarted
+from kubeledger.verify.rules.containers import _nth
 from tests.verify.container_scenes import (
     WHO,
     Step,
@@ -81,3 +82,10 @@ def test_a_pod_that_was_deleted_while_no_kubelet_ran() -> None:
     head: list[Step] = [(2, started("c1")), (60, begun), (60.1, settings()), (61, added())]
     assert back_offs(*head, (61.1, kill))[-1] == ("unverifiable", None)
     assert back_offs(*head, (90, kill))[-1] == ("impossible", None)
+
+
+def test_numbers_in_an_order() -> None:
+    numbers = (1, 2, 3, 4, 11, 12, 13, 21, 111)
+    assert [_nth(number) for number in numbers] == [
+        *("1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "111th"),
+    ]

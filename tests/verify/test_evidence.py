@@ -24,8 +24,9 @@ from kubeledger.model.bodies.lifecycle import (
 from kubeledger.model.record import Body
 from kubeledger.simulate.engine.sim import Sim
 from kubeledger.verify.context import VerifyContext
-from kubeledger.verify.evidence.gather import still_asked
+from kubeledger.verify.evidence.gather import Gathered, still_asked
 from kubeledger.verify.evidence.history_entries import HistoryEntry
+from kubeledger.verify.evidence.processes import Process
 from tests.marks import nightly
 from tests.random_scenarios import random_plan
 from tests.verify.histories import kubelet_of, scene, settled
@@ -244,3 +245,15 @@ def test_what_is_asked_for_stays() -> None:
 def test_to_forget_again_changes_nothing() -> None:
     once = still_asked(_crash_loop(), _BEFORE)
     assert set(still_asked(once, _BEFORE)) == set(once)
+
+
+@pytest.mark.parametrize(("number", "times"), [(0, [10, 20]), (1, [])])
+def test_lists_of_a_later_process_whose_start_is_missing_show_no_whole(
+    number: int, times: list[int]
+) -> None:
+    """What they show as an earlier one's did leaves no record."""
+    process = Process(
+        number=number, pid=None, version=None, seq=1, started_ns=0, from_start=False, ended_ns=30
+    )
+    gathered = Gathered(configured={number: 5}, listed=[10, 20])
+    assert list(gathered.complete_times(process, 15)) == times

@@ -111,6 +111,16 @@ def test_what_may_be_cut() -> None:
     assert [line_classes.may_be_cut("x" * length) for length in (511, 512)] == [False, True]
 
 
+def test_of_a_line_what_is_read_stays_with_its_names_hidden() -> None:
+    line = (
+        'I1121 event.go:389] "Event occurred" object="shop/web" kind="Pod" reason="Killing"'
+        ' message="Container app failed liveness probe, will be restarted"'
+    )
+    hidden = line_classes.reduced(line, lambda parts: dict.fromkeys(parts, "x"), lambda _: False)
+    assert all(part in hidden for part in (' object="x/x"', ' message="Container x failed x probe'))
+    assert not any(part in hidden for part in ("shop", "web", "app", "will be"))
+
+
 def test_a_rule_reads_what_it_names() -> None:
     assert list(unread(RESTS_ON)) == []
     assert list(unread(OWED)) == []

@@ -68,6 +68,14 @@ def test_by_name() -> None:
     assert pods.at(100, "u3", "default", "web") is None
 
 
+def test_of_pods_that_are_forgotten_no_name_is_left() -> None:
+    pods = register((100, listed("u1")), (500, listed("u2")))
+    pods.forget({"u1"})
+    assert seq_at(pods, 500, None) == 20
+    pods.forget({"u2"})
+    assert not pods._names
+
+
 def test_config_lines_that_tell_of_changes() -> None:
     pods = register((100, listed("u1")), (100, listed("u2")))
     changed = PodConfigChanged(

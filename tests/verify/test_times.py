@@ -153,3 +153,11 @@ def test_two_clocks_end_with_the_process() -> None:
     late = listed(610, container_id="2")
     ((_, _, to_ns),) = times((95, step), (200, again), started(600, "2"), late).two_clocks()
     assert to_ns is None
+
+
+@pytest.mark.parametrize(("at", "is_named"), [(104, False), (105, True)])
+def test_a_step_over_the_start_of_another_process_is_no_clock(at: int, is_named: bool) -> None:
+    step = ClockStepped(from_ts_ns=105 * NS_PER_S, to_ts_ns=95 * NS_PER_S)
+    again = kubelet_of(pid=2, from_start=True, restart=True)
+    ((seq, _, _),) = times((95, step), (at, again)).two_clocks()
+    assert bool(seq) is is_named

@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from kubeledger.kubelet.cgroups.node_config import over_reserved
+from kubeledger.kubelet.kube.quantity import Quantity
 from tests.kubelet.cases.lines import Lines, container, pod
 
 LINES = Lines("qos")
@@ -64,3 +66,5 @@ def test_1_20_takes_more_than_all() -> None:
     assert ALLOCATABLE.decided("1.20.2", case_input)["overReserved"] == ["cpu", "memory"]
     case_input = node_case(evictionHard={"memory.available": "150%"})
     assert ALLOCATABLE.decided("1.20.2", case_input)["overReserved"] == ["memory"]
+    one = Quantity.from_api("1")
+    assert over_reserved({}, {"memory": one, "cpu": one}) == ["cpu", "memory"]

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from kubeledger.kubelet.cgroups.paths import (
     CgroupNameError,
     CgroupPath,
+    is_of_pods,
     node_cgroup,
     parse_cgroup_path,
     pod_cgroup,
@@ -137,3 +138,19 @@ def test_refused(uid: str) -> None:
     """Both characters have a meaning in one of the spellings."""
     with pytest.raises(CgroupNameError, match="invalid character"):
         pod_cgroup("Burstable", uid)
+
+
+@pytest.mark.parametrize(
+    ("path", "is_so"),
+    [
+        (None, False),
+        ("/", False),
+        ("system.slice/docker.service", False),
+        ("kubepods", True),
+        (SLICE, True),
+        (f"{SLICE}/crio", True),
+        (POD_SLICE, False),
+    ],
+)
+def test_the_cgroups_of_all_pods(path: str | None, is_so: bool) -> None:
+    assert is_of_pods(path) is is_so

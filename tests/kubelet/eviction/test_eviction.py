@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import cmp_to_key, partial
 from typing import Final
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +19,8 @@ from kubeledger.kubelet.eviction.signals import (
     PodReference,
     PodStats,
     SignalObservation,
+    Summary,
+    make_signal_observations,
     reclaim_functions,
     split_disk_error,
 )
@@ -170,3 +173,12 @@ def test_the_request_of_a_container_that_was_resized(
     text = pressure_message(of, STATS, threshold, seen, profile.eviction).text
     assert (f"request is {requested}, " in text) == (requested is not None)
     assert ("Container app" in text) == (requested is not None)
+
+
+@pytest.mark.parametrize("only", ["availableBytes", "capacityBytes"])
+def test_half_of_an_amount_of_a_disk_is_no_signal(only: str) -> None:
+    fs = {only: 5, "inodesFree": 3, "inodes": 4}
+    found = make_signal_observations(
+        msgspec.convert({"node": {"fs": fs}}, Summary), resolve("1.36.2").eviction
+    )
+    assert {name: each.available for name, each in found.items()} == {"nodefs.inodesFree": 3}

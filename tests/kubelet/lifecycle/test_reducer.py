@@ -6,7 +6,13 @@ import msgspec
 import pytest
 
 from kubeledger.kubelet.lifecycle.reducer import HANDLERS
-from kubeledger.kubelet.lifecycle.state import GONE_MAX, ContainerState, LifecycleState, PodState
+from kubeledger.kubelet.lifecycle.state import (
+    GONE_MAX,
+    ContainerState,
+    LifecycleState,
+    PodState,
+    killer_unknown,
+)
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerKilled,
@@ -334,3 +340,26 @@ def test_a_list_of_another_form_does_no_harm(status: dict[str, Any]) -> None:
     kept = pod(after(listed(status, {"containers": {}, "restartPolicy": 1})))
     assert (kept.qos_class, kept.restart_policy, kept.reason) == (None, None, None)
     assert not any(c.exit_code or c.finished_ts_ns for c in kept.containers.values())
+
+
+def test_a_list_tells_when_the_next_container_began() -> None:
+    def listed(container_id: str, restarts: int, began: str) -> PodListed:
+        status = {
+            "name": "c",
+            "containerID": f"containerd://{container_id}",
+            "restartCount": restarts,
+            "state": {"running": {"startedAt": began}},
+        }
+        listing = {"containerStatuses": [status]}
+        return PodListed(**who(), listed_by="kubelet", spec=None, status=listing)
+
+    first = listed("1", 0, "1970-01-01T00:00:05Z")
+    state = after(first, listed("2", 1, "1970-01-01T00:00:09Z"))
+    assert state.pods["u"].containers["c"].started_ts_ns == 9 * S
+
+
+@pytest.mark.parametrize(("exit_code", "is_unknown"), [(None, False), (0, False), (137, True)])
+def test_what_ends_by_a_signal_was_ended_by_somebody(
+    exit_code: int | None, is_unknown: bool
+) -> None:
+    assert killer_unknown(exit_code) is is_unknown
