@@ -145,7 +145,7 @@ def test_another_pod_first_is_found_out_where_samples_tell() -> None:
     ]
     found = judged(lied)
     assert found[eviction.seq].verdict == found[reclaim.seq].verdict == "impossible"
-    assert "pod default/hog-be had to go before it" in found[eviction.seq].why
+    assert "pod default/be-1 had to go before it" in found[eviction.seq].why
 
 
 def _begun_before(record: Record) -> Record:

@@ -151,7 +151,7 @@ class Coverage:
         self._holes: list[tuple[int, int]] = []
         self._hole_ends: list[int] = []
         self._whole: list[tuple[int, str]] = []
-        self._is_disordered = False
+        self._is_disordered = self._has_parts = False
 
     # First reading -----------------------------------------------------------------------
 
@@ -195,6 +195,7 @@ class Coverage:
     def _line(self, ts_ns: int) -> None:
         first, last = self._line_ends or (ts_ns, ts_ns)
         self._line_ends = (min(first, ts_ns), max(last, ts_ns))
+        self._has_parts |= ts_ns % NS_PER_S > 0
 
     def forget(self, gone: Collection[str]) -> None:
         """Nobody asks for some pods any more; by their UIDs."""
@@ -409,6 +410,11 @@ class Coverage:
             if not from_start:
                 return Loss(_BEFORE_LOG, start_ns, ts_ns, seq)
         return None
+
+    @property
+    def is_coarse(self) -> bool:
+        """Whether the stamps of all lines are of whole seconds, which hides their order."""
+        return self._line_ends is not None and not self._has_parts
 
     @property
     def last_line_ns(self) -> int:

@@ -15,7 +15,6 @@ from kubeledger.kubelet.lifecycle.state import key_of
 from kubeledger.kubelet.topologymanager.policy import BITS_MAX
 from kubeledger.model.bodies.devicemanager import NO_HINTS, AllocationFailed, DevicesAllocated
 from kubeledger.model.record import Body, Record
-from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, open_to, recorded, same
 from kubeledger.verify.context import VerifyContext
@@ -261,7 +260,8 @@ class DeviceTable(RuleVerifier):
         subject = self.subject(record, body.pod_uid or "", body.container)
         why = f"log and checkpoint name different devices of {body.resource} for one allocation"
         texts = [piece.text or "" for piece in record.evidence]
-        if texts and record.ts_ns % NS_PER_S == 0 and not any(body.container in t for t in texts):
+        is_coarse = self.context.coverage.is_coarse
+        if texts and is_coarse and not any(body.container in text for text in texts):
             return open_to("the order of the lines of that second", denied=why)
         got, held = listing(body.device_ids), listing(entry.ids)
         granted = record.seq, f"container {body.container} got {got}"
