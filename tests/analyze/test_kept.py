@@ -24,6 +24,8 @@ from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Record
 from tests.recordings import extract, import_recording
 
+pytestmark = pytest.mark.slow
+
 ANSWERS = {NAMES, SUBJECTS, VERDICTS}
 PODS = ("gpu-a", "too-big", "live-fail/app", "default/gpu-c", "node", "nobody")
 

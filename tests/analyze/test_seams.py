@@ -43,6 +43,8 @@ from tests.marks import nightly, slow
 from tests.recordings import RECORDINGS, extract, import_recording
 from tests.simulate.engine.scenes import records as simulated
 
+pytestmark = pytest.mark.slow
+
 RECORDED = ("node-b", *slow("node-a", "node-e-oom", "node-e-evictions", "node-f"))
 _DICE = 28
 _encode = msgspec.json.Encoder(order="sorted").encode

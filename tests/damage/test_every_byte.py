@@ -35,6 +35,8 @@ from tests.damage.stored import (
     write_ledger,
 )
 
+pytestmark = pytest.mark.slow
+
 WITHOUT = (".snapshot", "shipped.json", ".open", "index/", "compact/")
 """Files that nothing names: caches, notes, and what is known of nowhere else. Without them each
 command answers as before, but that what was only captured is not imported."""

@@ -17,6 +17,8 @@ from tests.analyze.sql.fixture_ledger import manager_story, whole_story, write_l
 from tests.buckets import DyingStore, Killed
 from tests.fleet.places import put_node
 
+pytestmark = pytest.mark.slow
+
 QUESTIONS = (
     "SELECT * FROM records ORDER BY ALL",
     "SELECT * FROM verdicts ORDER BY ALL",

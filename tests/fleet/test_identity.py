@@ -18,6 +18,8 @@ from kubeledger.model.errors import BadQuestionError
 from tests.fleet.places import MACHINE, head_of, log_lines, task, write_bundle
 from tests.fleet.test_task import imported
 
+pytestmark = pytest.mark.slow
+
 OTHER = "b" * 32
 NONE = {"cluster": None, "name": None}
 FIRST_POD = 980

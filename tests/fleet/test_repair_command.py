@@ -18,6 +18,8 @@ from tests.cli.nodes import run
 from tests.fleet.places import head_of, log_lines, task, write_bundle
 from tests.fleet.test_repair import LATER_NS, files_of
 
+pytestmark = pytest.mark.slow
+
 NODE = "node-a"
 
 

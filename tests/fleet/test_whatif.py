@@ -12,6 +12,8 @@ from kubeledger.cli.main import cli
 from kubeledger.fleet.types import Failure, NodeSummary
 from kubeledger.fleet.whatif import HARMS, HarmCount, NodeVariant, added_up
 
+pytestmark = pytest.mark.slow
+
 _SETTINGS = ("--set", "maxPods=5|500", "--set", "imageGCHighThresholdPercent=99")
 
 

@@ -20,6 +20,8 @@ from kubeledger.model.record import Body, Evidence, Record
 from tests.marks import nightly, slow
 from tests.recordings import extract
 
+pytestmark = pytest.mark.slow
+
 Told = tuple[int, Body, tuple[Evidence, ...], tuple[int, Body] | None]
 """Time, body, evidence and cause of a record."""
 

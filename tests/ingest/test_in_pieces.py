@@ -21,6 +21,8 @@ from kubeledger.verify import Finding
 from tests.marks import nightly, slow
 from tests.recordings import extract
 
+pytestmark = pytest.mark.slow
+
 Piece = dict[str, bytes]
 NODES = ("node-a", "node-b")
 LOG = "kubelet.log"

@@ -12,6 +12,8 @@ from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.errors import BadInputError, BadQuestionError
 from tests.recordings import extract
 
+pytestmark = pytest.mark.slow
+
 OPTIONS = ImportOptions(node="node-a", kubelet_version="1.20.2", year=2026)
 
 
