@@ -50,7 +50,7 @@ _NEVER = {"admissible", "match", "inferred"}
 @output_option("table", "json", "jsonl", "csv")
 @reports_errors
 def verify(lake: str, all_: bool, running: Running, output: str) -> None:
-    """Decide again what other rules than this program's have verified, and list the nodes.
+    """Verify again what another version's rules have verified, and list the nodes.
 
     The rules change with each version of kubeledger. Nodes come worst first: those with decisions
     that no kubelet of their version could have taken, and then with those that could not be
