@@ -137,7 +137,7 @@ def import_(
 ) -> None:
     """Import and verify each SOURCE, a node's bundle, archive, recording or ledger, into a lake.
 
-    A source is a path or an URL (s3://, gs://, az://), and * stands for any part of a name in it.
+    A source is a path or a URL (s3://, gs://, az://), and * stands for any part of a name in it.
     What the lake has already is left out, so that the same command again takes up where it was
     stopped. A source that fails is a row of `failures`, and the others continue; then the exit code
     is 1.

@@ -168,10 +168,10 @@ def test_a_pod_without_trouble_is_said_to_be_one() -> None:
         assert "after it was created, 3s of it for images" in found.headline
         assert "nothing that went wrong with it is recorded: no kill, evic" in found.headline
     ran = answer(PodAdmitted(**POD), started()).headline
-    assert "pod default/web runs since" in ran
+    assert "pod default/web has been running since" in ran
     added = PodConfigChanged(**POD, operation="ADD", source="file")
     static = answer(added, PodAdmitted(**POD), measured).headline
-    assert static.startswith("all containers of pod default/web run, seen first at 1970-01-01")
+    assert static.startswith("all containers of pod default/web run, first seen at 1970-01-01")
     assert "after it was created" not in static  # that was its mirror in the API
     assert "nothing that went wrong with it is recorded" in ran
     logged = ErrorsLogged(
