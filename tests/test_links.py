@@ -84,3 +84,31 @@ def test_modules_that_pages_name_are_there() -> None:
         if not any(module.endswith(f"/{name}") for module in modules)
     ]
     assert gone == []
+
+
+def missing_commands(text: str) -> list[str]:
+    """Recipes that the Justfile lacks, and modules of the tests that cannot be run."""
+    recipes = re.findall(r"(?m)^([a-z]+)[^:\n]*:(?!=)", (ROOT / "Justfile").read_text("utf-8"))
+    named = re.findall(r"`just ([a-z]+)", text)
+    files = [
+        (module, ROOT.joinpath(*module.split(".")))
+        for module in re.findall(r"python -m (tests[\w.]*\w)", text)
+    ]
+    runs = (
+        (path / "__main__.py").is_file()
+        or (path.with_suffix(".py").is_file() and "__main__" in path.with_suffix(".py").read_text())
+        for _, path in files
+    )
+    return [name for name in named if name not in recipes] + [
+        module for (module, _), is_there in zip(files, runs, strict=True) if not is_there
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_that_a_page_names_exist(page: Path) -> None:
+    assert missing_commands(page.read_text(encoding="utf-8")) == []
+
+
+def test_a_missing_command_is_found() -> None:
+    text = "`just test tests`, `just gone`, `python -m tests.fuzz`, `python -m tests.links`"
+    assert missing_commands(text) == ["gone", "tests.links"]

@@ -183,7 +183,7 @@ def _unread(found: Sequence[Incident]) -> str:
         return _examples(unread)
     lines = sum(each.count for each in unread)
     examples = ", ".join(shortened(each.subject) for each in unread[:_ERRORS_MAX])
-    return f"{lines:,} lines not understood: {examples}"
+    return f"{lines:,} lines were not understood: {examples}"
 
 
 def _examples(found: Sequence[Incident], most: int = _ERRORS_MAX) -> str:

@@ -135,7 +135,7 @@ TEMPLATES: Mapping[str, str] = {
     "cgroups.CgroupUpdated": "{cgroup}: {changed}",
     "cgroups.QOSCgroupsUpdated": "QoS cgroups written",
     "cgroups.QOSReserveComputed": "{qos_class} requests {requested_bytes} bytes",
-    "allocation.PodsStateRead": "{which} resources of {pods#} pods",
+    "allocation.PodsStateRead": "{which} resources of {pods#pod}",
     "cpumanager.CpuAllocationFailed": "refused[: {requested} CPUs]: {error}",
     "cpumanager.CpuManagerStarted": (
         "CPU manager with policy {policy}[, reserved {reserved_cpu_set}]"
@@ -147,20 +147,20 @@ TEMPLATES: Mapping[str, str] = {
     "devicemanager.AllocatableResourcesListed": "allocatable[: CPUs {cpu_set}]",
     "devicemanager.AllocationFailed": "{resource} refused: {error}",
     "devicemanager.AllocationRequested": "asks for {needed} of {resource}",
-    "devicemanager.CheckpointRead": "checkpoint with {entries#} entries, checksum {checksum}",
+    "devicemanager.CheckpointRead": "checkpoint with {entries#entry|entries}, checksum {checksum}",
     "devicemanager.CpuManagerStateRead": "CPU policy {policy}, default set {default_cpu_set}",
     "devicemanager.DevicesAllocated": "got {device_ids} of {resource}",
     "devicemanager.DevicesReleased": "devices given back",
     "devicemanager.DevicesReported": "{resource}: devices reported[, {healthy} of {total} healthy]",
     "devicemanager.EndpointStopped": "plugin of {resource} stopped: {error}",
-    "devicemanager.PodResourcesListed": "{containers#} containers have devices, CPUs or memory",
+    "devicemanager.PodResourcesListed": "{containers#container} with devices, CPUs or memory",
     "devicemanager.PluginRegistered": "plugin of {resource} registered",
-    "dra.ClaimPrepared": "claim {claim} prepared by {drivers#} drivers",
+    "dra.ClaimPrepared": "claim {claim} prepared by {drivers#driver}",
     "dra.ClaimReleased": "claim {claim} given back",
-    "dra.DraManagerStateRead": "{claims#} claims, checksum {checksum}",
+    "dra.DraManagerStateRead": "{claims#claim}, checksum {checksum}",
     "eviction.NodeConditionsChanged": "pressure conditions reported: {conditions}",
     "eviction.PodSpared": "not evicted, because it is critical",
-    "eviction.PodUsageObserved": "usage of {pods#} pods",
+    "eviction.PodUsageObserved": "usage of {pods#pod}",
     "eviction.ReclaimAttempted": (
         "{resource} is to be reclaimed[: {signal} {observed}, {threshold_kind} threshold"
         " {threshold}][, outcome: {outcome}]"
@@ -176,11 +176,11 @@ TEMPLATES: Mapping[str, str] = {
     ),
     "images.ImageDeleted": "{image_id} deleted[, {size_bytes} bytes]",
     "images.ImageFsObserved": "{available_bytes} of {capacity_bytes} bytes free",
-    "images.ImagesDetected": "{images#} images listed",
+    "images.ImagesDetected": "{images#image} listed",
     "ledger.FindingReported": "{finding}: {message}",
     "ledger.GapObserved": "{stream}: {reason}",
-    "ledger.ImportCompleted": "import completed, {accounts#} sources",
-    "ledger.ImportStarted": "import started, {sources#} sources",
+    "ledger.ImportCompleted": "import completed, {accounts#source}",
+    "ledger.ImportStarted": "import started, {sources#source}",
     "ledger.LinesNotUnderstood": "{count} × not understood: {shape}",
     "ledger.RecordsDropped": "records {first_seq} to {last_seq} were dropped: {policy}",
     "ledger.RecordsLost": "records {first_seq} to {last_seq} had been acknowledged and are lost",
@@ -205,7 +205,7 @@ TEMPLATES: Mapping[str, str] = {
     "memorymanager.MemoryAllocated": "got memory of NUMA nodes",
     "memorymanager.MemoryAllocationFailed": "refused: {error}",
     "memorymanager.MemoryManagerStarted": "memory manager with policy {policy}",
-    "memorymanager.MemoryManagerStateRead": "memory policy {policy}, {assignments#} pods",
+    "memorymanager.MemoryManagerStateRead": "memory policy {policy}, {assignments#pod}",
     "memorymanager.MemoryReleased": "gave back its memory",
     "memorymanager.MemoryStateRefused": "memory_manager_state refused: {error}",
     "node.ClockStepped": "the clock went back",
@@ -218,7 +218,7 @@ TEMPLATES: Mapping[str, str] = {
         "{lines_cut} lines are cut"
     ),
     "node.NodeObserved": "{cpus} CPUs, {memory_capacity_bytes} bytes of memory",
-    "node.SettingsObserved": "{settings#} settings",
+    "node.SettingsObserved": "{settings#setting}",
     "node.ShutdownProgressed": "shutdown {step}[, priority {priority}][: {message}]",
     "node.Troubled": "{trouble}[, {count}×]: {message}",
     "oom.OutOfMemory": "out of memory[: {usage_bytes} of {limit_bytes} bytes used][ in {cgroup}]",
@@ -236,7 +236,7 @@ TEMPLATES: Mapping[str, str] = {
     "topologymanager.AffinityDecided": "merged hint[ on policy {policy}]",
     "topologymanager.HintsGenerated": "hints for {hints}",
 }
-"""kind -> template; ``{field#}`` is how many the field holds, ``[...]`` only said when known."""
+"""kind -> template; ``{field#noun}`` is how many the field holds, ``[...]`` said when known."""
 
 _OTHERWISE: Mapping[str, tuple[str, object, str]] = {
     "node.KubeletStarted": (
@@ -322,19 +322,21 @@ def _groups(template: str) -> tuple[_Group, ...]:
 
 def _group(text: str, *, is_optional: bool) -> _Group:
     pieces = [(literal, field or "") for literal, field, _, _ in Formatter().parse(text)]
-    named = (field.removesuffix("#") for _, field in pieces if field)
+    named = (field.partition("#")[0] for _, field in pieces if field)
     return _Group(tuple(pieces), tuple(named) if is_optional else ())
 
 
 def _word(body: Mapping[str, Any], field: str) -> str:
-    """A field as a word: None is ``?``, a list its items, ``name#`` the count."""
+    """A field as a word: None is ``?``, a list its items, ``name#noun`` the count."""
     value = body.get(field)
     if isinstance(value, _MANY):
         return ", ".join(str(item) for item in value) or "none"
     if value is not None:
         return str(value)
-    if field.endswith("#"):
-        return str(len(body.get(field[:-1]) or ()))
+    if "#" in field:
+        name, _, noun = field.partition("#")
+        count, (one, _, many) = len(body.get(name) or ()), noun.partition("|")
+        return f"{count} {one if count == 1 else many or one + 's'}"
     return _UNKNOWN.get(field, "?")
 
 

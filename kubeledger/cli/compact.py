@@ -88,8 +88,8 @@ def compact(
 
     With one or several of --keep, --before and --keep-bytes, what any of them allows is dropped:
     whole segments from a node's beginning, never its last one. The state after them is kept, a
-    record says what was dropped when and why, and `audit` proves the chain from there on. Of a
-    node that is shipped elsewhere, what is not stored there yet stays, unless --unshipped.
+    record says what was dropped when and why, and `audit` proves the chain from there on. If
+    a node is shipped elsewhere, what is not stored there yet stays, unless --unshipped is given.
     """
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.ledger.writer import WriterOptions

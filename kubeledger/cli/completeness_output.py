@@ -118,7 +118,7 @@ def _verbosity(part: VerbosityReport) -> None:
     ]
     there = len(part.lines) - len(rows)
     write_line(
-        f"{there} of {len(part.lines)} kinds of lines are there" + (", not there:" * bool(rows))
+        f"{there} of {len(part.lines)} kinds of lines were logged" + (", missing:" * bool(rows))
     )
     if rows:
         columns = ("lines", "level", "records", "status", "what they would show")
@@ -361,9 +361,9 @@ def _brief_verbosity(part: VerbosityReport) -> Iterator[str]:
     if part.thinned:
         yield "the log was thinned out"
     absent = [line.name for line in part.lines if line.status != "there"]
-    yield f"{len(part.lines) - len(absent)} of {len(part.lines)} kinds of lines are there"
+    yield f"{len(part.lines) - len(absent)} of {len(part.lines)} kinds of lines were logged"
     if absent:
-        yield f"not there: {', '.join(_named(absent))}"
+        yield f"missing: {', '.join(_named(absent))}"
 
 
 def _brief_gaps(part: GapReport) -> Iterator[str]:
@@ -395,9 +395,9 @@ def _brief_events(part: EventReport) -> Iterator[str]:
         yield "no list of the API server's events was imported"
     never = sum(one.delivery == "never" for one in part.decisions)
     if part.event_list:
-        yield f"{counted(never, 'decision')} never became one"
+        yield f"{counted(never, 'decision')} never became an event"
         lost = sum(one.reports for one in part.lost)
-        yield f"of those in the log {lost:,} never reached the API server"
+        yield f"{counted(lost, 'event')} in the log never reached the API server"
 
 
 def _verified(part: MissingReport) -> Iterator[str]:
@@ -405,7 +405,7 @@ def _verified(part: MissingReport) -> Iterator[str]:
     yield f"{verified:,} of {counted(part.decisions, 'decision')}"
     if part.inputs:
         what = _named([f"{one.what} ({one.decisions:,})" for one in part.inputs])
-        yield f"for the others is missing: {', '.join(what)}"
+        yield f"the others lack: {', '.join(what)}"
 
 
 def _named(names: Iterable[str]) -> list[str]:

@@ -72,16 +72,15 @@ def export(
     Without a filter these are the ledger's own lines. With one, records are numbered again, and
     what every reader needs is kept: starts of the kubelet, its settings, the node, and the
     lists of pods. With --pod also what the pod's decisions rest on, so that `verify` says the
-    same of them. An excerpt by time or kind alone is less evidence: what `verify` misses in it
-    may be in the rest of the ledger. What is left of a ledger whose first records were
-    dropped is an excerpt, too.
+    same of them. An excerpt by time or kind alone holds less evidence: what `verify` misses in it
+    may be in the rest of the ledger. A ledger whose first records were dropped is an excerpt, too.
 
     As cloudevents, each record that passes the filter is an event (CloudEvents 1.0, JSON, one a
     line). As parquet, it is a row. As perfetto, what `timeline` draws is a trace for
     ui.perfetto.dev.
 
     With --redact the records can be shared: they verify as before, but only the owner of the key
-    can show whose they are. Resources, amounts, and times of the kubelet's stay.
+    can show whose they are. Resources, amounts and the kubelet's times are kept.
     """
     from kubeledger.analyze.sql.listing import Filter
     from kubeledger.cli.files import redacted_ledger

@@ -50,7 +50,7 @@ _NEVER = {"admissible", "match", "inferred"}
 @output_option("table", "json", "jsonl", "csv")
 @reports_errors
 def verify(lake: str, all_: bool, running: Running, output: str) -> None:
-    """Decide again what other rules than this program's have verified, and list the nodes.
+    """Verify again what another version's rules have verified, and list the nodes.
 
     The rules change with each version of kubeledger. Nodes come worst first: those with decisions
     that no kubelet of their version could have taken, and then with those that could not be
@@ -137,7 +137,7 @@ def import_(
 ) -> None:
     """Import and verify each SOURCE, a node's bundle, archive, recording or ledger, into a lake.
 
-    A source is a path or an URL (s3://, gs://, az://), and * stands for any part of a name in it.
+    A source is a path or a URL (s3://, gs://, az://), and * stands for any part of a name in it.
     What the lake has already is left out, so that the same command again takes up where it was
     stopped. A source that fails is a row of `failures`, and the others continue; then the exit code
     is 1.

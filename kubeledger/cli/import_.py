@@ -73,7 +73,7 @@ def import_(
     Formats are detected: kubelet logs (klog text or JSON, plain or behind journald's prefix),
     checkpoints, pod lists, events, /stats/summary, probe metrics, cgroup values, the
     kubelet's configuration; .gz, .zst and tar of them. `-` is standard input. Importing the
-    same sources again adds nothing; an import that was killed is completed.
+    same sources again adds nothing; run again, an import that was killed is completed.
     """
     from kubeledger.ingest.planning.bundle import ImportOptions
 

@@ -215,7 +215,7 @@ redact_options = options_as(
     [
         option(
             "--redact",
-            "Replace names, IDs and addresses by pseudonyms; keep few words of log lines.",
+            "Replace names, IDs and addresses with pseudonyms; drop most words of log lines.",
         ),
         option(
             "--redact-key SECRET",

@@ -313,10 +313,10 @@ def _print(shipment: Shipment) -> None:
 def restore(ledger: Path, url: str, node: str | None) -> None:
     """Make a new ledger of what `ship` stored, and prove every byte of it.
 
-    What was downloaded before it was interrupted is not downloaded again. The ledger is there
-    once it is proved, and not before. Objects that are not of a copy are left out, and so is a
-    node whose copy is damaged; each is named. Exits with 1 if objects were left out that stand
-    where a copy's do, with 4 if a node is not restored.
+    A restore that was interrupted does not download anything twice. The ledger appears only once it
+    is proved. Objects that belong to no copy are left out, and so is a node whose copy is damaged;
+    each is named. Exits with 1 if an object was left out that lies where a copy's do, with 4 if a
+    node is not restored.
     """
     from kubeledger.remote.restore import find_copies
     from kubeledger.remote.restore import restore as restored_from

@@ -56,10 +56,10 @@ def get(
 ) -> None:
     """Show a node's pods, devices, images or probes at any instant, as kubectl would.
 
-    NAME is the name of a pod (of probes: of their pod), a device, or an image ID or its
-    beginning; `pod/NAME` and `NAMESPACE/NAME` will do, too. All is taken from the state that
-    `kubeledger state` shows. Ages count up to --at, or the last record; that of a pod from its
-    creation, or the first record about it where none says.
+    NAME is a pod's name (for probes: that of their pod), a device, or an image ID or its beginning;
+    `pod/NAME` and `NAMESPACE/NAME` work, too. Everything comes from the state that `kubeledger
+    state` shows. Ages count up to --at, or the last record: a pod's from its creation or, where
+    that is not recorded, from the first record about it.
     """
     from kubeledger.cli.files import warn_of_losses
     from kubeledger.cli.get_rows import TABLES, matches, not_known

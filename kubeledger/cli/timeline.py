@@ -54,12 +54,12 @@ def ui(
 ) -> None:
     """Look at a node's timeline in a browser, and ask it questions there.
 
-    The page of `kubeledger timeline`, served on 127.0.0.1 to whoever has the URL that is
-    printed: with SQL, why, the state at the cursor, and what-if drawn over what happened. A
-    ledger that grows is followed. A query that takes longer than --timeout is stopped, and one
-    that needs more than --memory refused; one that does not stop is left alone, and while two of
-    these go on, no more is asked. PATH is a ledger, a *.ledger.jsonl file, or a node's files,
-    which are imported temporarily; without one the ledger is shown. Ctrl-C ends it.
+    The page of `kubeledger timeline`, served on 127.0.0.1 to whoever has the URL that is printed:
+    with SQL, why, the state at the cursor, and what-if drawn over what happened. A ledger that
+    grows is followed. A query that takes longer than --timeout is stopped, and one that needs more
+    than --memory is refused. A query that cannot be stopped is left to run; while two of those are
+    running, no other is started. PATH is a ledger, a *.ledger.jsonl file, or a node's files, which
+    are imported temporarily; without one the ledger is shown. Ctrl-C ends it.
     """
     from kubeledger.analyze.sql.api import connect, lingering
     from kubeledger.cli.files import ledger_for, warn_of_losses

@@ -80,11 +80,12 @@ def verify(
     `-o json` holds counts, every decision, contradiction and violation; `-o jsonl` and `-o csv`
     have a line for each. Decisions that an import inferred are counted apart.
 
-    With --follow, what may still change is verified again when a recorder or an import has appended
-    to the ledger, for what a decision rests on may come after it. Impossible and missed decisions
-    and contradictions are reported once, when the ledger is so many seconds further (--settle), or
-    has stood still for so long; what later records put right is withdrawn. That takes at most a
-    tenth of the time. Ctrl-C ends it; then it exits with 1 when something impossible stands.
+    With --follow, whatever may still change is verified again each time a recorder or an import has
+    appended to the ledger, since evidence for a decision may come after it. Impossible and missed
+    decisions and contradictions are reported once, --settle seconds later by the ledger's time, or
+    after the ledger has stood still for that long; what later records put right is withdrawn.
+    Verifying takes at most a tenth of the time. Ctrl-C ends it, with exit code 1 if anything
+    impossible is left.
     """
     if follow:
         from kubeledger.cli.verify_output import follow_verdicts

@@ -201,7 +201,7 @@ class _Table(Writer):
         for missing, count in sorted(tally.missing.items(), key=lambda item: (-item[1], item[0])):
             click.echo(f"missing for {count}: {printable(missing)}")
         if apart:
-            click.echo(f"{counted(apart, 'decision')} that no line shows: inferred, counted apart")
+            click.echo(f"{counted(apart, 'inferred decision')}, shown by no line: counted apart")
         if tally.violations:
             click.secho(f"{counted(tally.violations, 'violation')} of what always holds", fg="red")
         if tally.contradictions:

@@ -63,7 +63,7 @@ def expand(sources: Sequence[str]) -> list[str]:
         (n,) absolute URLs.
 
     Raises:
-        BadQuestionError: nothing matches a pattern, or an URL is none.
+        BadQuestionError: nothing matches a pattern, or a URL is not one.
         StorageError: a bucket cannot be listed.
     """
     found: dict[str, None] = {}

@@ -360,7 +360,7 @@ def absolute_url(url: str) -> str:
         )
     if "@" in rest.partition("/")[0] or "?" in rest or "#" in rest:
         raise BadQuestionError(
-            f"an URL of object storage is {scheme}://BUCKET/PATH and no more",
+            f"a URL of object storage is {scheme}://BUCKET/PATH and no more",
             advice="without ? # and user@; credentials stand in the environment",
         )
     return url.rstrip("/")

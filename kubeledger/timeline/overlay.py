@@ -32,7 +32,7 @@ def overlay(history: History, variant: Variant) -> dict[str, Any]:
                     "ts_ns": str(record.ts_ns),
                     "kind": record.kind,
                     "change": "follows",
-                    "why": "it only followed from what would not have been",
+                    "why": "it only followed from what would not have happened",
                 }
                 for record in found.followed
             ),

@@ -36,7 +36,7 @@ def test_the_summary_fits_a_screen(ledger: Path) -> None:
     assert len(result.output.splitlines()) < 24
     assert "2 kubelet processes, 2 logged from the start" in reported
     assert "Gaps: 1 time without a kubelet, the longest 2026-11-21T03:03:20.116816Z to" in reported
-    assert "40 decisions never became one" in reported
+    assert "40 decisions never became an event" in reported
     assert "Verified: 2" in reported
 
 

@@ -156,7 +156,7 @@ def test_inferred_decisions_are_counted_apart(tmp_path: Path) -> None:
     source, out = unknowing(tmp_path / "a.ledger.jsonl", inferred=True), tmp_path / "out.xml"
     result = run("verify", source, "--strict", "--junit", str(out), exits=0)
     assert re.search(r"\nall +0 .*\ninferred +1 ", result.stdout)
-    assert "1 decision that no line shows: inferred, counted apart" in result.stdout
+    assert "1 inferred decision, shown by no line: counted apart" in result.stdout
     (suite,) = ET.parse(out).getroot()
     assert (suite.get("name"), suite.get("skipped")) == (
         "node web lifecycle.PodAdmitted (inferred)",

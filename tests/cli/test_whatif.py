@@ -144,14 +144,14 @@ def test_the_reason_stands_whole_before_the_numbers(nodes: Nodes) -> None:
     asked = ("whatif", "--set", "imageGCHighThresholdPercent=80", nodes.ledger("node-a"))
     (found,) = variants_of(*asked[1:])
     assert found["summary"][:2] == [
-        "Would not have been: 8× image deleted, 2× garbage collection started.",
+        "Would not have happened: 8× image deleted, 2× garbage collection started.",
         "Would have been decided otherwise: 2× garbage collected.",
     ]
     lines = run(*asked).stdout.splitlines()
     assert len(lines) <= 23
     assert lines[1:3] == found["summary"][:2]
     text = " ".join(" ".join(lines).split())
-    reason = f"GarbageCollectionStarted would not have been: {found['changes'][0]['why']}"
+    reason = f"GarbageCollectionStarted would not have happened: {found['changes'][0]['why']}"
     assert text.index(found["summary"][0]) < text.index(reason) < text.index("12 of 319 decisions")
     assert "2: 02:57:42 node, 03:02:42 node" in text
 

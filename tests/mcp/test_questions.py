@@ -97,7 +97,7 @@ QUESTIONS: dict[str, list[Question]] = {
         Question(
             "would a threshold of 80 % have kept the images?",
             ("whatif", {"settings": ["imageGCHighThresholdPercent=80"]}),
-            lambda v: v["variants"][0]["summary"][0].startswith("Would not have been: 8× image"),
+            lambda v: v["variants"][0]["summary"][0].startswith("Would not have happened: 8× image"),
             True,
         ),
         Question(

@@ -347,9 +347,9 @@ def test_what_would_not_have_been_is_crossed_out(browser: Browser, node_a: Serve
         each["seq"]: rows[each["seq"]] for each in deleted
     }
     text = browser.driver.find_element(By.ID, "panel-whatif").text
-    assert "Would not have been: 8× image deleted" in text
+    assert "Would not have happened: 8× image deleted" in text
     legend = browser.driver.find_element(By.ID, "legend").text
-    assert "what if: would not have been" in legend
+    assert "what if: would not have happened" in legend
     browser.driver.find_element(By.XPATH, "//button[text()='Clear']").click()
     assert browser.ask("kubeledger.overlay()") == []
 

@@ -1,17 +1,24 @@
 """The frame of verification: each decision gets one finding, in the order of replay."""
 
 import gc
+import re
 import tracemalloc
+from importlib import import_module
+from pathlib import Path
+from pkgutil import walk_packages
 
 import pytest
 
 from kubeledger.model.record import Decision
 from kubeledger.model.wire.catalogue import BODY_TYPES
-from kubeledger.verify import Finding, verify
+from kubeledger.verify import Finding, rules, verify
+from kubeledger.verify.context import Verifier
 from kubeledger.verify.registry import RULES, Rule, verifiers_for, verifiers_of
 from tests.benchmarks.bench_verify import Repeated
 from tests.marks import nightly, slow
 from tests.verify.histories import findings, kubelet_of, reader, recorded, scene, settled
+
+PAGE = Path(__file__).parents[2] / "docs/internals/verification.md"
 
 
 def test_every_kind_of_decision_has_its_verifier() -> None:
@@ -19,6 +26,28 @@ def test_every_kind_of_decision_has_its_verifier() -> None:
     assert len(decided) == len(set(decided))
     kinds = {body for body in BODY_TYPES.values() if issubclass(body, Decision)}
     assert set(decided) == kinds
+
+
+def test_every_verifier_has_its_row() -> None:
+    """Without one it is never asked, and finds nothing."""
+    for module in walk_packages(rules.__path__, f"{rules.__name__}."):
+        import_module(module.name)
+    classes = [Verifier]
+    for each in classes:
+        classes += (
+            kind for kind in each.__subclasses__() if kind.__module__.startswith("kubeledger")
+        )
+    bases = {base for each in classes for base in each.__bases__}
+    known = {rule.load() for rule in RULES}
+    without = {each.__name__ for each in classes if each not in bases | known}
+    assert without == set(), f"add a row to RULES in verify/registry.py for {without}"
+
+
+def test_every_rule_is_explained() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    modules = {rule.module.removesuffix(".rule") for rule in RULES}
+    unnamed = {name for name in modules if not re.search(rf"rules/({{[\w,]*\b)?{name}\b", page)}
+    assert unnamed == set(), f"docs/internals/verification.md does not name rules/{unnamed}"
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)

@@ -33,14 +33,14 @@ _ADVICE: tuple[tuple[str, str], ...] = (
      "Take the kubelet's /pods every 15 s, from before the pods come until after they end."),
     (r"eviction signal|usage of the image filesystem|size of the image filesystem|disk",
      "Log at --v=3 or more, for eviction signals every 10 s, and take /stats/summary."),
-    (r"tick|success|probe|worker", "Log at --v=3 or more, which holds successful probes, from "
-     "the start of the kubelet on."),
+    (r"tick|success|probe|worker", "Log at --v=3 or more from the kubelet's start on: it shows "
+     "successful probes."),
     (r"device|checkpoint|plugin|allocat", "Copy the kubelet's device checkpoint every 15 s, and "
      "log at --v=4 or more."),
     (r"hint|NUMA", "Log at --v=4 or more, and import the machine's topology with the log of the "
      "kubelet's start."),
-    (r"image|collection|detect", "Log at --v=5, which holds every list of images, from the "
-     "start of the kubelet on."),
+    (r"image|collection|detect", "Log at --v=5 from the kubelet's start on: it shows every "
+     "list of images."),
     (r"cgroup|QoS|minute timer|write|memory usage|limit", "Copy the kubepods cgroup files every "
      "15 s, and log at --v=4 or more, which shows when they were written."),
     (r"CPUs|capacity|machine|node's|allocatable", "Add the node object and the log of the "
@@ -50,7 +50,7 @@ _ADVICE: tuple[tuple[str, str], ...] = (
 )  # fmt: skip
 """First pattern that fits -> one sentence."""
 
-_ADVICE_ELSE = "Keep the whole log of the kubelet at --v=5 and all of the snapshots beside it."
+_ADVICE_ELSE = "Keep the kubelet's whole log at --v=5, and all snapshots with it."
 
 
 class MissingInput(msgspec.Struct, frozen=True, kw_only=True):

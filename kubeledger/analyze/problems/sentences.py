@@ -48,7 +48,7 @@ def trouble(row: Row) -> str:
         how = f"{words.then}{often}{span and f' for {span}'}"
     trouble = f"{words.what} {words.now}"  # a message may begin with it, and end with it if cut
     cause = _cause(row["message"]).removeprefix(trouble).removeprefix(": ")
-    return f"{words.what} {how}{said and f', said{said}'}{cause and f': {cause}'}"
+    return f"{words.what} {how}{said and f', reported{said}'}{cause and f': {cause}'}"
 
 
 def kubelet_died(row: Row) -> str:

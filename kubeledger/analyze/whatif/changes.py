@@ -248,7 +248,7 @@ _Counts = Counter[tuple[Becomes, bool, str]]
 """What became of a decision, whether that is trusted, and its kind."""
 
 WORDS: Mapping[Becomes, str] = {
-    "gone": "would not have been",
+    "gone": "would not have happened",
     "added": "would have been added",
     "other": "would have been decided otherwise",
 }

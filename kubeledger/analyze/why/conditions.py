@@ -183,12 +183,12 @@ def _clauses(
             continue
         last = same[-1]
         is_past = last.until_ts_ns is not None
-        often = f" {len(same)} times, last" if len(same) > 1 else ""
-        when = _between(last.ts_ns, last.until_ts_ns)
-        said = "said " if last.kind == NodeTroubled.kind else ""
+        often = f"{len(same)} times, last " if len(same) > 1 else ""
+        said = "reported " if last.kind == NodeTroubled.kind else ""
         tries = f", {said}{last.said} times" if last.said > 1 else ""
+        when = f"{often}{_between(last.ts_ns, last.until_ts_ns)}{tries}"
         why = f": {last.why}" if last.why else ""
-        text = f"{words[is_past]}{often} {when}{tries}{why}{effect}"
+        text = f"{words[is_past]} {when if is_past else f'({when})'}{why}{effect}"
         heavy = weight_past if is_past else weight
         lasted_ns = max(each.lasted_ns for each in same)
         if same is at_start:

@@ -229,7 +229,7 @@ def _transition(of: Alike) -> Words:
     if of.body.to_result == "success":
         ready = probe_type == "readiness"
         return Words("became ready" if ready else f"passed its {probe_type} probe")
-    what = f"got the {probe_type} result failure"
+    what = f"reached the failure threshold of its {probe_type} probe"
     if probe_type == "readiness":
         what = "went unready"
     return Words(what, probe_message(of.body.container, probe_type, of.facts))
@@ -457,7 +457,7 @@ RULES: Mapping[str, Rule] = {
     "lifecycle.PodRejected": Rule(POD_END, _rejected, ("reason",)),
     "lifecycle.PodResized": Rule(_weight_of_resize, _resized, ("outcome", "reason")),
     "lifecycle.PodStarted": Rule(22, _all_run),
-    "lifecycle.PodTerminated": Rule(10, "had all its containers down"),
+    "lifecycle.PodTerminated": Rule(10, "was terminated, all its containers stopped"),
     "lifecycle.PodTerminating": Rule(
         lambda body, *_: 10 if body.reason == "killed" else STOPPED, _stopped, ("reason",)
     ),

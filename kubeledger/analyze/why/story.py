@@ -49,10 +49,10 @@ from kubeledger.replay.episodes.pod_stages import StageEpisode
 from kubeledger.verify import Finding
 
 _ENDING: Mapping[str, tuple[str, str, int]] = {
-    "run": ("waits for its next start", "had to wait for its next start", BACK_OFF),
-    "ready": ("is not ready", "was not ready", TROUBLE),
-    "stop": ("does not end", "did not end when it was to", TROUBLE),
-    "teardown": ("is not cleaned up", "was not cleaned up at once", WORTH_TELLING),
+    "run": ("has been waiting for its next start", "had to wait for its next start", BACK_OFF),
+    "ready": ("has not been ready", "was not ready", TROUBLE),
+    "stop": ("has not ended", "did not end in time", TROUBLE),
+    "teardown": ("has not been cleaned up", "was not cleaned up at once", WORTH_TELLING),
 }
 """Stage after the start -> what is said of who is in it, who was, and its weight."""
 _TOLD_BY: Mapping[str, frozenset[str]] = {
@@ -134,9 +134,9 @@ def _of_way(same: list[StageEpisode], facts: Facts) -> tuple[int, Words]:
     if last.is_open:
         why = _clause(last, is_past=False)
         if last.stage == "hook":
-            return STUCK, Words("does not stay up", why, who)
+            return STUCK, Words("has not stayed up", why, who)
         if last.reason == "FailedSync" or facts.runs_now(who):
-            return TROUBLE, Words("is not synchronized", why, who)
+            return TROUBLE, Words("has not been synchronized", why, who)
         if _is_silent(last, facts):
             return STUCK, Words(f"had not started{again}", _clause(last, is_past=True), who)
         return STUCK, Words(f"has not started{again}", why, who)
@@ -449,15 +449,15 @@ def _without_trouble(
         lead = _leading(stops)
         first = msgspec.structs.replace(lead, count=1, records=lead.records[:1])
         is_said = _reason(lead) == "shutdown" or any(map(_is_told, ranked))
-        else_ = "" if is_said else "; no trouble of it is recorded"
+        else_ = "" if is_said else "; nothing that went wrong with it is recorded"
         return f"{_sentence(target, first, 150)}{else_}."
     own = target.parts[2] if target.kind == "container" else None
     runs = [run for run in facts.runs.values() if own in (None, run.container)]
     last = max(runs, key=lambda run: run.ended_ts_ns or run.since_ts_ns, default=None)
     if last is not None and last.ended_ts_ns is not None:
         code = "" if last.exit_code is None else f" with exit code {last.exit_code}"
-        what = "ended" if own else f"had its container {last.container} end"
-        return f"{name} {what}{code} at {time(last.ended_ts_ns)}{quiet}."
+        what = name if own else f"container {last.container} of {name}"
+        return f"{what} ended{code} at {time(last.ended_ts_ns)}{quiet}."
     delays = (group for group in ranked if group.weight == DELAY)
     late = max(delays, key=lambda group: group.last_ts_ns - group.first_ts_ns, default=None)
     if runs and late:
@@ -466,10 +466,10 @@ def _without_trouble(
         left = HEADLINE_MAX - len(began) - 3
         return ended(f"{began}: {cut_chain(late.words.why, left)}" if late.words.why else began)
     if runs:
-        return f"{name} runs since {time(runs[0].since_ts_ns)}{quiet}."
+        return f"{name} has been running since {time(runs[0].since_ts_ns)}{quiet}."
     if facts.started is not None:
         since_ns, took = start_measured(facts.started, facts)
-        since = "run, seen first at" if facts.is_static else "run since"
+        since = "run, first seen at" if facts.is_static else "have been running since"
         return f"all containers of {name} {since} {time(since_ns)}{took}{quiet}."
     admitted = next((r for r in records if r.kind == "lifecycle.PodAdmitted"), None)
     if admitted is not None:

@@ -39,7 +39,7 @@ class LiveServer {
 // What-if, drawn over what was recorded ------------------------------------------------------
 
 const BECOMES = {
-  gone: { legend: "would not have been", colour: "good" },
+  gone: { legend: "would not have happened", colour: "good" },
   follows: { legend: "nor what followed from it", colour: "good" },
   other: { legend: "would have been otherwise", colour: "admissible" },
   added: { legend: "would have been besides", colour: "bad" },
@@ -469,7 +469,7 @@ class WhatIfTab {
     this.clear = element("button", { type: "button", on: { click: () => this.forget() } }, "Clear");
     this.clear.hidden = true;
     this.result = element("div", { class: "result prose" }, element("p", { class: "hint" },
-      "What would the kubelet have decided under another setting, or another version? What would not have been is crossed out in the chart. Try: ",
+      "What would the kubelet have decided under another setting, or another version? What would not have happened is crossed out in the chart. Try: ",
       ...EXAMPLES.flatMap((text) => [element("button", { type: "button", class: "ask", on: { click: () => { this.set.value = text; this.ask(); } } }, text), " "])));
     this.root = element("div", {}, element("div", { class: "line" }, this.set, element("label", { class: "hint" }, "and the configuration ", this.file),
       element("button", { type: "button", class: "primary", on: { click: () => this.ask() } }, "What if?"), this.clear), this.result);

@@ -446,20 +446,21 @@ TOLD: dict[str, tuple[list[Step], list[tuple[int, str, str | None]]]] = {
     "a trouble that came again did not last all the time between": (
         [_trouble("api_unreachable", 100, 160, "no route", is_over=True),
          _trouble("api_unreachable", 400, 450, "no route")],
-        [(3, "the API server cannot be reached 2× (1m50s in all), said 6×: no route", "node")]),
+        [(3, "the API server cannot be reached 2× (1m50s in all), reported 6×: no route", "node")]),
     "a trouble of a kubelet that ended does not go on": (
         [_trouble("api_unreachable", 100, 160, "no route"),
          _trouble("lease_update_failed", 170, 175, "refused"),
          (200, KubeletStarted(pid=8, kubelet_version="1.30.14", version_source="log"))],
-        [(3, "the API server could not be reached for 1m, said 3×: no route", "node")]),
+        [(3, "the API server could not be reached for 1m, reported 3×: no route", "node")]),
     # Its lease and its storage hang on the node's object.
     "a lease that is not renewed": ([_trouble("lease_update_failed", 100, 150, "forbidden")],
-        [(3, "the node's lease cannot be renewed (50s so far), said 3×: forbidden", "node")]),
+        [(3, "the node's lease cannot be renewed (50s so far), reported 3×: forbidden", "node")]),
     "what a node lacks that is not registered is no trouble of its own": (
         [_trouble("lease_update_failed", 100, 150, "forbidden"),
          _trouble("storage_not_ready", 100, 150, "forbidden"),
          _trouble("registration_failed", 110, 160, "nodes is forbidden")],
-        [(3, "the node cannot be registered (50s so far), said 3×: nodes is forbidden", "node")]),
+        [(3, "the node cannot be registered (50s so far), reported 3×: nodes is forbidden",
+          "node")]),
     "a node that is not ready is told once, with its cause; other troubles stand alone": (
         [(0, _ready("True")), _trouble("pleg_unhealthy", 100, 190, _PLEG[22:]),
          (100, _ready("False", _PLEG)), (251, _ready("True")),
@@ -467,7 +468,8 @@ TOLD: dict[str, tuple[list[Step], list[tuple[int, str, str | None]]]] = {
          _trouble("lease_update_failed", 505, 555, "connection refused"),
          _trouble("sync_skipped", 700, 705, "soon over"), (1400, _ready("True"))],
         [(5, f"the node was not ready for 2m31s: {_PLEG}", "node"),
-         (3, "the API server could not be reached for 1m, said 3×: connection refused", "node")]),
+         (3, "the API server could not be reached for 1m, reported 3×: connection refused",
+           "node")]),
     "a node that is not ready to the end": ([(100, _ready("False", "PLEG is not healthy"))],
         [(5, "the node is not ready: PLEG is not healthy", "node")]),
     "a start or a shutdown tells why the node was not ready": (
@@ -536,7 +538,10 @@ def test_the_words_are_those_of_the_reason(
     ("message", "says"),
     [
         ("cannot create: Post: no route", "the node's certificate cannot be had (50s so far)"),
-        ("Get: x509: certificate has expired", "a certificate is not valid (50s so far), said 3×:"),
+        (
+            "Get: x509: certificate has expired",
+            "a certificate is not valid (50s so far), reported 3×:",
+        ),
     ],
 )
 def test_a_certificate_that_is_not_there_or_not_valid(

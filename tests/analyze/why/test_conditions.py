@@ -53,20 +53,21 @@ def answer(*steps: tuple[float, Body]) -> Answer:
 @pytest.mark.parametrize(
     ("steps", "says"),
     [
-        ([(200, ready("False", PLEG))], f"since 1970-01-01T00:20:00Z: PLEG is not healthy {TOLD}"),
+        ([(200, ready("False", PLEG))],
+         f"(since 1970-01-01T00:20:00Z): PLEG is not healthy {TOLD}"),
         ([(200, ready("False")), (200, troubled("network_not_ready", "no CNI config", 200))],
-         "not ready since 1970-01-01T00:20:00Z: its network was not ready: no CNI config"),
+         "not ready (since 1970-01-01T00:20:00Z): its network was not ready: no CNI config"),
         (
             [(t, ready(status, "disk")) for t, status in ((200, "False"), (210, "True"))]
             + [(300, ready("Unknown", "Kubelet stopped posting node status."))],
-            "not ready 2 times, last since 1970-01-01T00:21:40Z: Kubelet stopped posting",
+            "not ready (2 times, last since 1970-01-01T00:21:40Z): Kubelet stopped posting",
         ),
         ([(200, troubled("registration_failed", 'nodes "n" is forbidden', 200, count=613))],
-         "the node cannot be registered since 1970-01-01T00:20:00Z, said 613 times: nodes"),
+         "the node cannot be registered (since 1970-01-01T00:20:00Z, reported 613 times): "),
         ([(200, troubled("pleg_unhealthy", PLEG.strip("[]"), 200))],
-         "PLEG is not healthy since 1970-01-01T00:20:00Z: last active 3m1s before"),
+         "PLEG is not healthy (since 1970-01-01T00:20:00Z): last active 3m1s before"),
         ([(200, troubled("pleg_unhealthy", active("2562047h47m16.854775807s"), 200))],
-         "PLEG is not healthy since 1970-01-01T00:20:00Z: never active so far"),
+         "PLEG is not healthy (since 1970-01-01T00:20:00Z): never active so far"),
         ([(200, troubled("pleg_unhealthy", active("1x"), 200))], f": {active('1x')}"),
     ],
 )  # fmt: skip
@@ -81,9 +82,7 @@ def test_of_troubles_what_keeps_pods_from_running_comes_first_then_what_lasted()
     brief = troubled("pleg_unhealthy", PLEG, 600, count=2)
     late = (900, ready("True"))
     found = answer((0, BEGAN), (200, network), (400, lease), (600, brief), late)
-    begin = (
-        "node node-t: its network was not ready 1970-01-01T00:20:00Z to 00:20:59Z, said 60 times"
-    )
+    begin = "node node-t: its network was not ready 1970-01-01T00:20:00Z to 00:20:59Z, reported 60"
     assert found.headline.startswith(begin)
     lasting = answer((0, BEGAN), (400, lease), (600, brief), late).headline
     assert lasting.startswith("node node-t: its lease could not be renewed")
@@ -99,7 +98,7 @@ def test_a_node_that_is_not_registered_lacks_what_hangs_on_it(trouble: str) -> N
     nodes = troubled("registration_failed", 'nodes is forbidden: User "u"', 210, count=90)
     rest = troubled(trouble, 'User "u" cannot get it', 200, count=200)
     found = answer((0, BEGAN), (200, rest), (210, nodes))
-    assert found.headline.startswith("node node-t: the node cannot be registered since ")
+    assert found.headline.startswith("node node-t: the node cannot be registered (since ")
     assert [step.text for step in found.steps if "cannot get it" in step.text]
     alone = answer((0, BEGAN), (200, rest)).headline
     assert "cannot get it" in alone.partition("kubelet process")[0]
@@ -125,7 +124,7 @@ def test_a_trouble_goes_on_unless_the_server_answered(answered_s: int | None, sa
 def test_a_trouble_that_the_next_kubelet_does_not_say_is_over() -> None:
     """Nothing shows that it passed; the process that said it ended."""
     lease = troubled("lease_update_failed", "connection refused", 200, count=90)
-    assert "cannot be renewed since" in answer((0, BEGAN), (290, lease)).headline
+    assert "cannot be renewed (since" in answer((0, BEGAN), (290, lease)).headline
     anew = KubeletStarted(pid=8, kubelet_version="1.30.14", version_source="log")
     found = answer((0, BEGAN), (290, lease), (300, anew))
     assert "could not be renewed" in found.sentence

@@ -114,7 +114,7 @@ def test_the_headline_names_deaths(bodies: list[Body], says: str) -> None:
 @pytest.mark.parametrize(
     ("bodies", "says"),
     [
-        ([_reports("MemoryPressure")], "it reports MemoryPressure since 1970-01-01T00:16:41Z"),
+        ([_reports("MemoryPressure")], "it reports MemoryPressure (since 1970-01-01T00:16:41Z)"),
         (
             [_reports("DiskPressure"), _reports()],
             "it reported DiskPressure 1970-01-01T00:16:41Z to 00:16:42Z",

@@ -59,8 +59,8 @@ IMAGE = "registry.example/team/web:1.4"
 OPEN = (
     ("admission", "CannotRun", "", "web has not started since {t}: its admission is refused."),
     ("config", "Waits", "an earlier pod has not ended", "its turn has not come (an earlier pod"),
-    ("config", "FailedSync", "rpc error", "is not synchronized since {t}: its state in the runtim"),
-    ("config", "FailedSync", "no such thing", "is not synchronized since {t}: its synchronization"),
+    ("config", "FailedSync", "rpc error", "has not been synchronized since {t}: its state in the"),
+    ("config", "FailedSync", "no such thing", "has not been synchronized since {t}: its synchron"),
     ("network", "NetworkNotReady", "cni plugin not initialized", "the node's network is not ready"),
     ("cgroup", "FailedCreatePodContainer", "no such file", "its cgroup cannot be made (no such"),
     ("volumes", "FailedMount", "exit status 32", "its volume data cannot be mounted (exit"),
@@ -72,11 +72,11 @@ OPEN = (
     ("create", "CreateContainerConfigError", 'secret "s" not found', "its configuration is not "),
     ("create", "CreateContainerError", "exists", "its creation fails (exists"),
     ("start", "RunContainerError", "no such executable", "its start fails (no such executable"),
-    ("hook", "PostStartHookError", "exit 1", "app does not stay up since {t}: its post-start ho"),
-    ("run", "CrashLoopBackOff", "back-off 5m0s", "app waits for its next start since {t}: back-o"),
-    ("ready", "readiness probe failed", "HTTP 503", "app is not ready since {t}: HTTP 503"),
-    ("stop", "FailedKillPod", "deadline", "web does not end since {t}: deadline"),
-    ("teardown", "OrphanedPod", "volumes", "web is not cleaned up since {t}: volumes"),
+    ("hook", "PostStartHookError", "exit 1", "app has not stayed up since {t}: its post-start ho"),
+    ("run", "CrashLoopBackOff", "back-off 5m0s", "waiting for its next start since {t}: back-off"),
+    ("ready", "readiness probe failed", "HTTP 503", "app has not been ready since {t}: HTTP 503"),
+    ("stop", "FailedKillPod", "deadline", "web has not ended since {t}: deadline"),
+    ("teardown", "OrphanedPod", "volumes", "web has not been cleaned up since {t}: volumes"),
 )  # fmt: skip
 
 
@@ -124,7 +124,7 @@ def test_a_pod_that_is_not_heard_of_any_more() -> None:
 @pytest.mark.parametrize(
     ("bodies", "says"),
     [
-        ([started(), failed("volumes", "FailedMount", "x", about="d")], "is not synchronized"),
+        ([started(), failed("volumes", "FailedMount", "x", about="d")], "not been synchronized"),
         ([failed("image", "ErrImagePull", "x"), started()], "waited 1s for its image"),
         ([failed("image", "ErrImagePull", "x"),
           PodTerminating(**POD, reason="deleted", grace_period_s=30)],
@@ -162,14 +162,16 @@ def test_a_pod_without_trouble_is_said_to_be_one() -> None:
     begun = START_S * 10**9
     measured = PodStarted(**POD, created_ts_ns=begun - 5 * 10**9, pulling_ns=3 * 10**9)
     for found in (answer(measured), answer(PodAdmitted(**POD), measured)):
-        assert found.headline.startswith("all containers of pod default/web run since 1970-01-01")
+        assert found.headline.startswith(
+            "all containers of pod default/web have been running since 1970-01-01"
+        )
         assert "after it was created, 3s of it for images" in found.headline
         assert "nothing that went wrong with it is recorded: no kill, evic" in found.headline
     ran = answer(PodAdmitted(**POD), started()).headline
-    assert "pod default/web runs since" in ran
+    assert "pod default/web has been running since" in ran
     added = PodConfigChanged(**POD, operation="ADD", source="file")
     static = answer(added, PodAdmitted(**POD), measured).headline
-    assert static.startswith("all containers of pod default/web run, seen first at 1970-01-01")
+    assert static.startswith("all containers of pod default/web run, first seen at 1970-01-01")
     assert "after it was created" not in static  # that was its mirror in the API
     assert "nothing that went wrong with it is recorded" in ran
     logged = ErrorsLogged(
@@ -205,7 +207,8 @@ def test_the_deletion_leads_and_not_its_after_effect() -> None:
     ]
     found = answer(PodAdmitted(**POD), started(), stops[0], kills[0], stops[1], kills[1])
     assert (
-        "it was deleted, with a 1 s grace period; no trouble of it is recorded." in found.headline
+        "it was deleted, with a 1 s grace period; nothing that went wrong with it is recorded."
+        in found.headline
     )
     assert "was killed as its pod was deleted" in found.sentence
     assert "no source knows it" in answer(PodAdmitted(**POD), started(), stops[1]).headline

@@ -125,9 +125,10 @@ def test_record(case: Line) -> None:
         facts.extend(assembler.finish(line.ts_ns))
     kinds = sorted({fact.body.kind for fact in facts})
     assert kinds == (case.kind or "").split(), (
-        f"the line leads to {kinds or 'no record'}, lines.txt says {case.kind or '-'}. If a record "
-        f"is missing, the row gives the handlers of {case.to!r} keys or values that they cannot "
-        f"use ({line.values}). If the line only adds to what other lines show, its kind is -"
+        f"the line leads to {' '.join(kinds) or 'no record'}, lines.txt says {case.kind or '-'}. "
+        "If the first is right, correct lines.txt. If a record is missing, the row gives the "
+        f"handlers of {case.to!r} keys or values that they cannot use ({line.values}). If the line "
+        "only adds to what other lines show, its kind is -"
     )
 
 
