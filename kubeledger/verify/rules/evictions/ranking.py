@@ -304,7 +304,9 @@ class Usages:
             if run.sandbox or started_ns is None:
                 continue
             starts[run.name] = started_ns
-            ends = [at_ns for at_ns in (run.died_ns, later_ns) if at_ns is not None]
+            times, told_ns = self._context.times, run.died_ns or 0
+            ended = told_ns and (times.listed_end(run.container_id, told_ns) or times.told(told_ns))
+            ends = [at_ns for at_ns in (ended and ended.from_ns, later_ns) if at_ns]
             until_ns = min(ends, default=ts_ns + LATER_NS)
             if not started_ns <= ts_ns < until_ns:
                 continue
