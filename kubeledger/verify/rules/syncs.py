@@ -260,9 +260,9 @@ class SyncVerifier(RuleVerifier):
         starts = [self._starts(spec, pod) for spec in specs]
         for name in {*sync.inits, *sync.own}.difference(*starts):
             self.context.debts.void(_SYNC, key, name)  # as where a sidecar ended at once
-        due = set.intersection(*starts)
+        due, order = set.intersection(*starts), [*sync.inits, *sync.own].index
         for name in sorted(due):
-            self._owe(sync, name, due)
+            self._owe(sync, name, {each for each in due if order(each) <= order(name)})
 
     def _starts(self, spec: Pod, pod: _SyncedPod) -> set[str]:
         """What a sync surely starts, whatever exit codes are not known."""
@@ -296,7 +296,7 @@ class SyncVerifier(RuleVerifier):
         )
 
     def _owe(self, sync: _Sync, name: str, due: set[str]) -> None:
-        """A start is owed, with those due; not where a list shows one that no line does."""
+        """A start is owed, behind those due; not where a list shows one that no line does."""
         record, body, before = sync.record, sync.body, sync.pod.shown.get(name)
         due_ns = self._due_ns(record.ts_ns)
         for container_id, each in self.context.instances.of_pod(sync.key).items():
