@@ -67,30 +67,32 @@ def test_a_failed_post_start_hook(hook: dict[str, Any], verdict: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "later", "count"),
+    ("first", "then", "count"),
     [
-        ("refused", None, 0),
-        ("refused", "refused", 1),
-        ("refused", "stopped", 1),
+        ("detected", None, 1),
         ("stopped", None, 1),
-        ("refused", "kubelet", 0),
+        ("refused", None, 0),
+        ("detected", "cancelled", 0),
+        ("detected", "kubelet", 0),
     ],
 )
 def test_a_pod_that_is_let_in_while_the_node_shuts_down(
-    monkeypatch: pytest.MonkeyPatch, first: str, later: str | None, count: int
+    monkeypatch: pytest.MonkeyPatch, first: str, then: str | None, count: int
 ) -> None:
-    """Of a shutdown that only a refusal shows no line may tell that it was cancelled."""
+    """A refusal alone does not show how long the shutdown went on."""
     monkeypatch.setattr(registry, "verifiers_for", lambda kinds: (ShutdownVerifier,))
     other: Any = {"namespace": "default", "pod": "other", "pod_uid": "u-9"}
-    message = "Pod was rejected as the node is shutting down."
     (_, kubelet), *_ = began()
     signs = {
-        "refused": PodRejected(**other, reason="NodeShutdown", message=message),
+        "detected": ShutdownProgressed(step="detected"),
+        "refused": PodRejected(**other, reason="NodeShutdown", message="shutting down"),
         "stopped": PodTerminating(**other, reason="shutdown", grace_period_s=7),
+        "cancelled": ShutdownProgressed(step="cancelled"),
         "kubelet": msgspec.structs.replace(kubelet, pid=2),
     }
-    steps: list[Step] = [*began(), (1, signs[first]), (5, added()), (5.1, PodAdmitted(**WHO))]
-    steps += [] if later is None else [(9, signs[later]), (10, signs["refused"])]
+    steps: list[Step] = [*began(), (1, signs[first])]
+    steps += [] if then is None else [(3, signs[then])]
+    steps += [(5, added()), (5.1, PodAdmitted(**WHO))]
     found = [each.why for each in outcomes(scene(*steps)) if "is let in" in each.why]
     assert len(found) == count
 

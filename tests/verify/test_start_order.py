@@ -13,6 +13,7 @@ from kubeledger.model.bodies.lifecycle import (
     KubernetesEvent,
     PodTerminated,
 )
+from kubeledger.model.units import NS_PER_S
 from kubeledger.verify import Contradiction, Finding
 from kubeledger.verify.rules.restarts import RestartVerifier
 from kubeledger.verify.rules.syncs import SyncVerifier
@@ -122,6 +123,40 @@ def test_after_one_that_ended_well_the_next_is_owed(policy: str, code: int, owed
         if "the next to start" in each.why
     ]
     assert len(found) == owed
+
+
+HOOK = {"lifecycle": {"postStart": {"exec": {"command": ["sleep"]}}}}
+
+
+@pytest.mark.parametrize(
+    ("inits", "own", "box_s", "owed"),
+    [
+        ([{}, {}], [{}], 71, True),
+        ([{}, {"image": "else"}], [{}], 71, False),
+        ([{}, {"imagePullPolicy": "Always"}], [{}], 71, False),
+        ([{}], [HOOK, {}], 71, False),
+        ([{}], [{}, HOOK], 71, True),
+        ([{}], [{}], 71, True),
+        ([{}], [{}], 75, True),
+    ],
+    ids=["next init", "other image", "pulled", "hook", "later hook", "main", "sandbox told last"],
+)
+def test_without_events_the_next_is_owed_where_nothing_holds_it_up(
+    inits: list[dict[str, Any]], own: list[dict[str, Any]], box_s: float, owed: bool
+) -> None:
+    """Only events would tell of a pull or a hook that lasts."""
+    there = {"image": "app:1", "imagePullPolicy": "IfNotPresent"}
+    befores, mains = (
+        [{"name": name} | there | each for name, each in zip(names, given, strict=False)]
+        for names, given in ((("init", "next"), inits), (("app", "last"), own))
+    )
+    pod = listed(initContainers=befores, containers=mains)
+    pod = msgspec.structs.replace(pod, created_ts_ns=1_070 * NS_PER_S)
+    steps = [*began(), (70, added()), (75, start("init")), (75, end("init"))]
+    told = [*steps, (box_s, SANDBOX), (400, pod), (2000, pod)]
+    told.sort(key=lambda step: step[0])
+    found = outcomes(scene(*((at_s + 0.3, body) for at_s, body in told)))
+    assert any("the next to start" in each.why for each in found) == owed
 
 
 def test_a_start_is_told_once() -> None:

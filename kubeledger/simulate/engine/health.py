@@ -17,7 +17,7 @@ from kubeledger.kubelet.lifecycle.termination import (
     shutdown_group,
     shutdown_groups,
 )
-from kubeledger.model.bodies.node import NodeConditionChanged
+from kubeledger.model.bodies.node import NodeConditionChanged, ShutdownProgressed
 from kubeledger.model.units import NS_PER_MS, NS_PER_S, format_go_duration
 from kubeledger.simulate.engine.ending import Ending
 from kubeledger.simulate.engine.kubelet import Kubelet, Loop, Part, Steps, at_most, run
@@ -36,6 +36,7 @@ _SKIP_NS = (100 * NS_PER_MS, 5 * NS_PER_S)
 _LEASE_NS = (200 * NS_PER_MS, 7 * NS_PER_S)
 _REFLECTOR_NS = (800 * NS_PER_MS, 30 * NS_PER_S)
 _PERMILLE = 1000
+_DETECTED = "Shutdown manager detected new shutdown event, isNodeShuttingDownNow"
 _OF_NODE: tuple[Failing, ...] = ("runtime", "network", "apiServer")
 
 
@@ -222,9 +223,13 @@ class ShutdownLoop(Loop):
         self._shuts_down = False
 
     def begin(self) -> None:
-        """The node is about to shut down; a kubelet that was given no time does nothing."""
+        """The node is about to shut down; a kubelet that was given no time does nothing.
+
+        Source: v1.36.2 pkg/kubelet/nodeshutdown/nodeshutdown_manager_linux.go start
+        """
         if self._groups and not self._shuts_down:
             self._shuts_down = True
+            self._kubelet.sim.journal.write(ShutdownProgressed(step="detected", message=_DETECTED))
             run(self._kubelet, self._stop_pods())
 
     def refusal(self) -> tuple[str, str] | None:

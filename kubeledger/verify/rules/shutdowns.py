@@ -17,7 +17,6 @@ from kubeledger.kubelet.lifecycle.termination import (
 )
 from kubeledger.model.bodies.lifecycle import (
     PodAdmitted,
-    PodRejected,
     PodTerminated,
     PodTerminating,
 )
@@ -52,7 +51,6 @@ class ShutdownVerifier(RuleVerifier):
     def __init__(self, context: VerifyContext) -> None:
         super().__init__(context)
         self._began: Record | None = None
-        self._let_in: list[tuple[Record, PodAdmitted]] = []
         self._stopped: dict[str, tuple[int, Record]] = {}
 
     def sees(self) -> Mapping[type[Body], See]:
@@ -63,12 +61,10 @@ class ShutdownVerifier(RuleVerifier):
             PodTerminating: self._terminating,
             PodTerminated: self._terminated,
             PodAdmitted: self._admitted,
-            PodRejected: self._rejected,
         }
 
     def _restart(self) -> None:
         self._began = None
-        self._let_in.clear()
         self._stopped.clear()
         self.context.debts.void(_SHUTDOWN)
 
@@ -135,10 +131,8 @@ class ShutdownVerifier(RuleVerifier):
 
     def _terminating(self, record: Record, body: PodTerminating, state: NodeState) -> None:
         key = body.pod_uid or ""
-        if body.reason == _SHUTDOWN:
-            if self._began is None:
-                self._begin(record)
-            self._tell_let_in()
+        if body.reason == _SHUTDOWN and self._began is None:
+            self._begin(record)
         self.context.debts.pay((*_STOP, key))
         found = self._group(self.context.pods.of(record))
         if body.reason != _SHUTDOWN or found is None or self._began is None:
@@ -174,29 +168,13 @@ class ShutdownVerifier(RuleVerifier):
         for stopped in self._stopped:
             self.context.debts.pay((*_TURN, stopped, key))
 
-    def _rejected(self, record: Record, body: PodRejected, state: NodeState) -> None:
-        if body.reason == "NodeShutdown":
-            self._began = self._began or record  # whom it stopped by then is not known
-            self._tell_let_in()
-
     def _admitted(self, record: Record, body: PodAdmitted, state: NodeState) -> None:
-        began = self._began
-        interval = self.context.timeline.interval_of(record)
+        began, interval = self._began, self.context.timeline.interval_of(record)
         came_ns = None if interval is None else interval.added_ns
         if began is None or came_ns is None or came_ns < began.ts_ns + _AT_ONCE_NS:
             return
-        self._let_in.append((record, body))
-        if not isinstance(began.body, PodRejected):  # else it may have been cancelled by no line
-            self._tell_let_in()
-
-    def _tell_let_in(self) -> None:
-        """The node shuts down still: whom it let in since, it did not."""
-        began, let_in = self._began, self._let_in
-        for record, body in let_in:
-            assert began is not None  # they go with it
-            since = began.seq, f"the node shuts down since {format_ts(began.ts_ns)}"
-            name = f"{body.namespace}/{body.pod}"
-            why = f"no pod is let in while the node shuts down, and pod {name} came meanwhile"
-            sides = since, (record.seq, f"pod {name} is admitted")
-            self.context.contradict(record.ts_ns, f"pod/{name}", why, *sides, by_lines=True)
-        let_in.clear()
+        name = f"{body.namespace}/{body.pod}"
+        why = f"no pod is let in while the node shuts down, and pod {name} came meanwhile"
+        since = began.seq, f"the node shuts down since {format_ts(began.ts_ns)}"
+        sides = since, (record.seq, f"pod {name} is admitted")
+        self.context.contradict(record.ts_ns, f"pod/{name}", why, *sides, by_lines=True)

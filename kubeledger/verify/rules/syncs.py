@@ -62,6 +62,8 @@ _TERM_NS: Final = 600 * NS_PER_S
 """So long after its back-off a start is not delayed without a line that says why."""
 _SOON_NS: Final = 6 * NS_PER_S
 """What ran when a container ended, or started, is asked of those that run so long after."""
+_KEPT: Final = ("IfNotPresent", "Never")
+"""Policies by which an image that is there is not pulled."""
 _STAMPS_NS: Final = NS_PER_S
 """The API server's stamps are whole seconds."""
 
@@ -96,10 +98,6 @@ class _Sync(msgspec.Struct):
     pod: _SyncedPod
     listed: ListedPod
     specs: list[Pod]
-
-    @property
-    def is_end(self) -> bool:
-        return isinstance(self.body, ContainerDied)
 
     @property
     def inits(self) -> dict[str, Container]:
@@ -204,19 +202,27 @@ class SyncVerifier(RuleVerifier):
             # One relist shows a sandbox and what runs in it in any order.
             own = {n: e for n, e in before.items() if not apart(e.record.ts_ns, record.ts_ns)}
             self._pods[key] = _SyncedPod(self._is_whole(record.ts_ns, body), own)
+            for each in [*own.values()] if self._is_made(record.ts_ns, body) else ():
+                assert isinstance(each.record.body, ContainerStarted | ContainerDied)
+                self._show(each.record, each.record.body, key, each)
 
     def _is_whole(self, ts_ns: int, body: Told) -> bool:
         """Whether all is told that was in a pod's sandbox, whose start was told then.
 
         The process made it, or found it when it had the pod: what relists see before is not told.
         """
-        timeline, process = self.context.timeline, self.context.timeline.process(ts_ns)
+        timeline = self.context.timeline
         interval = timeline.interval(ts_ns, body.pod_uid, body.namespace, body.pod)
-        if process is None or interval is None or interval.added_ns is None:
+        if timeline.process(ts_ns) is None or interval is None or interval.added_ns is None:
             return False
-        made_ns = timeline.pods[interval.key].created_ns or 0
-        is_made = not timeline.is_found(ts_ns) or made_ns >= process.started_ns - _STAMPS_NS
-        return is_made or self.context.times.apart(interval.added_ns, ts_ns)
+        is_told = self._is_made(ts_ns, body) or not timeline.is_found(ts_ns)
+        return is_told or self.context.times.apart(interval.added_ns, ts_ns)
+
+    def _is_made(self, ts_ns: int, body: Told) -> bool:
+        """Whether a pod was made while the process ran that runs then."""
+        timeline, process = self.context.timeline, self.context.timeline.process(ts_ns)
+        made_ns = timeline.pod(ts_ns, body.pod_uid, body.namespace, body.pod).created_ns or 0
+        return process is not None and made_ns >= process.started_ns - _STAMPS_NS
 
     def _died(self, record: Record, body: ContainerDied, state: NodeState) -> None:
         key = key_for(state, body)
@@ -254,8 +260,9 @@ class SyncVerifier(RuleVerifier):
         starts = [self._starts(spec, pod) for spec in specs]
         for name in {*sync.inits, *sync.own}.difference(*starts):
             self.context.debts.void(_SYNC, key, name)  # as where a sidecar ended at once
-        for name in sorted(set.intersection(*starts)):
-            self._owe(sync, name)
+        due, order = set.intersection(*starts), [*sync.inits, *sync.own].index
+        for name in sorted(due):
+            self._owe(sync, name, {each for each in due if order(each) <= order(name)})
 
     def _starts(self, spec: Pod, pod: _SyncedPod) -> set[str]:
         """What a sync surely starts, whatever exit codes are not known."""
@@ -273,25 +280,39 @@ class SyncVerifier(RuleVerifier):
         status = PodStatus((sandbox,), tuple(statuses))
         return compute_pod_actions(spec, status, {}, {}, self.context.known_profile.kuberuntime)
 
-    def _owe(self, sync: _Sync, name: str) -> None:
-        """A start is owed; not where a list shows one that no line does."""
+    def _goes_at_once(self, sync: _Sync, names: set[str]) -> bool:
+        """Neither pull nor hook holds up a sync: of these only events tell while they last.
+
+        An image is there while the newest instance of a container, ended or not, has it.
+        """
+        shown = [entry for pod in self._pods.values() for entry in pod.shown.items()]
+        lists = [(name, self.context.pods.of(each.record)) for name, each in shown]
+        used = {image_of(listed, name) for name, listed in lists if listed is not None}
+        specs, names = versions_of((sync.listed,)), names | {*sync.pod.shown}
+        return bool(specs) and all(
+            each.image in used and each.image_pull_policy in _KEPT and not each.hook("post_start")
+            for each in specs[0].containers
+            if each.name in names
+        )
+
+    def _owe(self, sync: _Sync, name: str, due: set[str]) -> None:
+        """A start is owed, behind those due; not where a list shows one that no line does."""
         record, body, before = sync.record, sync.body, sync.pod.shown.get(name)
         due_ns = self._due_ns(record.ts_ns)
         for container_id, each in self.context.instances.of_pod(sync.key).items():
             other = before is None or before.container_id != container_id
             if each.name == name and other and each.seen_ns > record.ts_ns:
                 return
-        shown_by: type[Body] = KubernetesEvent
+        goes = before is not None or self._goes_at_once(sync, due)
         why = f"container {name} is the next to start"
         if before is not None:
-            shown_by = ContainerStarted
             why = f"container {name} ended by {format_ts(before.record.ts_ns)}"
             why += " and is to be started again"
         debt = Debt(
             since=record,
             of_pod=True,
             due_ns=due_ns,
-            shown_by=shown_by,
+            shown_by=ContainerStarted if goes else KubernetesEvent,
             kind=(ContainerStarted if before is None else ContainerRestarted).kind,
             subject=f"container/{body.namespace}/{body.pod}/{name}",
             expected={"container": name},
@@ -316,6 +337,7 @@ class SyncVerifier(RuleVerifier):
         if not boxes or boxes[-1].is_dead(record):
             return
         apart, since_ns = times.apart, boxes[-1].started_ns or 0
+        is_end = isinstance(body, ContainerDied)
         runs = [r for r in history.runs if not apart(r.started_ns or r.died_ns or 0, since_ns)]
         self._judge_failed(sync, runs)
         if init is None or timeline.is_found(record.ts_ns, since_ns):
@@ -325,7 +347,7 @@ class SyncVerifier(RuleVerifier):
         after = (*sync.inits, *sync.own)[[*sync.inits].index(name) + 1 :]
         if any(is_sidecar or (run.is_dead(record) and not run.exit_code) for run in mine):
             until_ns = record.ts_ns + max(times.late(record.ts_ns), _SOON_NS)
-            after = () if sync.is_end else tuple(sync.own)
+            after = () if is_end else tuple(sync.own)
             runs = history.ran(until_ns)
         later = [
             (run.started_ns, run.started_seq, run.name or "")
@@ -334,13 +356,13 @@ class SyncVerifier(RuleVerifier):
             if not timeline.is_found(run.started_ns, since_ns)
         ]
         # A sidecar runs again at any time; since when one ran whose end alone is told nobody knows.
-        if not later or (is_sidecar and (until_ns or sync.is_end)):
+        if not later or (is_sidecar and (until_ns or is_end)):
             return
         first_ns, seq, other = min(later)
         is_again = not until_ns and self.context.instances.count(body.container_id)
         lost = self.context.coverage.missing(since_ns, max(first_ns, until_ns))
         if lost is None and not is_again and self._is_whole(since_ns, body):
-            self._deny(sync, (seq, other), (record.seq, name), "ends" if sync.is_end else "starts")
+            self._deny(sync, (seq, other), (record.seq, name), "ends" if is_end else "starts")
 
     def _judge_failed(self, sync: _Sync, runs: Iterable[ContainerRun]) -> None:
         """Nothing follows on an init container that failed for good."""
@@ -371,7 +393,6 @@ def _statuses(spec: Pod, pod: _SyncedPod, code: int) -> list[ContainerStatus]:
     Of a pod that was not seen from its beginning, what had to come before was there.
     """
     found = []
-    sidecars = {c.name for c in spec.spec.init_containers or () if c.restart_policy == ALWAYS}
     for container in (*(spec.spec.init_containers or ()), *(spec.spec.containers or ())):
         name, shown = container.name, pod.shown.get(container.name)
         if shown is not None:
@@ -379,8 +400,8 @@ def _statuses(spec: Pod, pod: _SyncedPod, code: int) -> list[ContainerStatus]:
             state: ContainerState = RUNNING if shown.runs else EXITED
             found.append(ContainerStatus(shown.container_id, name, state, exit_code))
         elif not pod.is_whole:
-            state = EXITED if container in (spec.spec.init_containers or ()) else RUNNING
-            state = RUNNING if name in sidecars else state
+            is_init = container in (spec.spec.init_containers or ())
+            state = EXITED if is_init and container.restart_policy != ALWAYS else RUNNING
             found.append(ContainerStatus(name, name, state))
     return found
 
