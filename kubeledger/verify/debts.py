@@ -18,9 +18,11 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from kubeledger.model.bodies.cgroups import CgroupObserved, CgroupRemoved, CgroupUpdated
 from kubeledger.model.bodies.eviction import OutOfMemory, ProcessKilled
 from kubeledger.model.bodies.lifecycle import ContainerDied, ContainerStarted
-from kubeledger.model.bodies.node import ClockStepped, PodStageFailed
+from kubeledger.model.bodies.node import ClockStepped, ErrorsLogged, PodStageFailed
+from kubeledger.model.bodies.prober import ProbeCountersRead
 from kubeledger.model.record import Body, Record
 from kubeledger.verify.evidence.coverage import Coverage
 from kubeledger.verify.finding import Fields
@@ -30,6 +32,11 @@ Key = tuple[str, ...]
 _NEVER: Final = 1 << 63
 _OF_PODS: Final = ("pod", "container")
 """What subjects begin with that name a pod: ``pod/NAMESPACE/NAME``."""
+_OTHER_LINES: Final = (
+    *(CgroupObserved, CgroupRemoved, CgroupUpdated, ErrorsLogged, ProbeCountersRead),
+    *(OutOfMemory, PodStageFailed, ProcessKilled),  # a kernel has a clock of its own
+)
+"""Lines of other files, or told at the end: they do not show that the kubelet's log goes on."""
 
 
 class Missed(msgspec.Struct, kw_only=True):
@@ -94,9 +101,8 @@ class Debts:
         body = record.body
         self._logged.add(type(body))
         self._now_ns = record.ts_ns
-        # A kernel has a clock of its own, by which what follows from its lines may be dated.
-        of_kernel = isinstance(body, OutOfMemory | PodStageFailed | ProcessKilled)
-        if record.evidence and record.evidence[0].line is not None and not of_kernel:
+        of_log = record.evidence and not isinstance(body, _OTHER_LINES)
+        if of_log and record.evidence[0].line is not None:
             self._line_ns = record.ts_ns
             if isinstance(body, ContainerStarted | ContainerDied):
                 self._pods.add(f"{body.namespace}/{body.pod}")

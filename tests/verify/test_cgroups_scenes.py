@@ -826,3 +826,23 @@ def test_a_cgroup_that_is_not_written_yet(weight: str, started_s: int, verdict: 
         LATER,
     ]
     assert only(sorted(steps, key=lambda step: step[0])).verdict == verdict
+
+
+@pytest.mark.parametrize(("shares", "verdict"), [(1024, "match"), (512, "unverifiable")])
+def test_a_static_pod_of_a_changed_manifest(shares: int, verdict: str) -> None:
+    """Its UID is that of its manifest: what lists show under another is another pod's spec."""
+    replace = msgspec.structs.replace
+    former = replace(pod("a", static=True, requests={"cpu": "500m"}), pod_uid="0")
+    steps: list[tuple[float, Body]] = [
+        *start(),
+        (5, former),
+        (6, replace(former, gone=True, spec=None, status=None)),
+        (10, replace(reported("a", "ADD", "file"), pod_uid="1")),
+        (11, began("c1", "a")),
+        (11.01, QOSCgroupsUpdated()),
+        (60.5, QOSCgroupsUpdated()),
+        (61, level(shares)),
+        (65, pod("a", static=True, requests={"cpu": "1"})),
+        LATER,
+    ]
+    assert only(steps).verdict == verdict

@@ -10,6 +10,7 @@ from kubeledger.model.bodies.lifecycle import PodEvicted, PodListed, PodTerminat
 from kubeledger.model.bodies.node import ClockStepped, PodStageFailed, Stage
 from kubeledger.model.bodies.prober import ProbeCountersRead
 from kubeledger.model.record import Body
+from kubeledger.verify import Contradiction
 from tests.verify.container_scenes import (
     WHO,
     added,
@@ -27,7 +28,7 @@ from tests.verify.container_scenes import (
     tick,
     verdicts,
 )
-from tests.verify.histories import findings, scene
+from tests.verify.histories import findings, outcomes, scene
 
 Step = tuple[float, Body]
 PROBE = {"periodSeconds": 10, "timeoutSeconds": 1, "successThreshold": 1, "failureThreshold": 3}
@@ -555,3 +556,19 @@ def test_an_instance_runs_once(again_s: float, disputed: bool) -> None:
         (30, died("c1", 0)), (60, listed()),
     )  # fmt: skip
     assert ["runs after it was seen" in each.why for each in disputes] == [True] * disputed
+
+
+@pytest.mark.parametrize(("text", "disputes"), [("output=<", 0), ('output="x"', 1)])
+def test_events_of_several_lines_may_be_filtered(text: str, disputes: int) -> None:
+    """Where the words stand on a line of their own, a filter by words takes the event's head."""
+    failed = tick("failure", "readiness")
+    steps = [*events_but(0)[:9], (45, failed), *events_but(0)[9:-1], (140, BOTH)]
+    records = [
+        msgspec.structs.replace(
+            record, evidence=(msgspec.structs.replace(record.evidence[0], text=text),)
+        )
+        if record.body == failed
+        else record
+        for record in scene(*began("1.36.2"), *steps)
+    ]
+    assert sum(isinstance(each, Contradiction) for each in outcomes(records)) == disputes

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kubeledger.model.bodies.cgroups import CgroupObserved
 from kubeledger.model.bodies.images import GarbageCollected
 from kubeledger.model.record import Body, Record
 from kubeledger.verify import Finding, Variant, Verdict
@@ -200,3 +201,13 @@ def test_orders_of_removals(order: str, expected: str) -> None:
     if len(order) == 4:
         verdicts = "".join(f.verdict[0] for f in removed(order, size=LARGE))
         assert verdicts == expected[:3] + "i"
+
+
+@pytest.mark.parametrize(("until_s", "missed"), [(1000, []), (1500, ["node"])])
+def test_only_the_log_shows_that_no_collection_came(until_s: int, missed: list[str]) -> None:
+    """Files go on behind its end, and their values stand on lines, too."""
+    steps: list[Step] = [*BEGIN, (300, disk(50)), (301, BELOW)]
+    steps += [(at, signal(10)) for at in range(610, until_s, 10)]
+    steps += [(1600, CgroupObserved(cgroup="kubepods", pod_uid=None))]
+    found = findings(history(*steps))
+    assert [f.subject for f in found if f.recorded is None] == missed

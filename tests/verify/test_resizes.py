@@ -214,3 +214,17 @@ def test_a_status_may_have_come_back_since_the_last_list(used: int, said: str) -
     )
     deferred = resized("deferred", "1200m", 70, **short(1200, used=used))
     assert verdict("1.36.2", *steps, deferred)[0] == said
+
+
+@pytest.mark.parametrize(("used", "said"), [(200, "match"), (150, "impossible")])
+def test_a_later_list_does_not_show_which_status_had_come_back(used: int, said: str) -> None:
+    """None by then had a status with resources: any of the resizes so far may be the one."""
+    had = {"containerStatuses": [{"name": "c", **asks("100m")}]}
+    steps = (
+        resized("allocated", "200m", 15, pod="b"),
+        resized("allocated", "100m", 30, pod="b"),
+        listed("b", asks("100m"), at=31),
+        resized("deferred", "1200m", 70, **short(1200, used=used)),
+        listed("b", asks("100m"), at=200, status=had),
+    )
+    assert verdict("1.36.2", *steps)[0] == said

@@ -7,6 +7,7 @@ Everything is bounded by the number of API objects, not by the length of the log
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
@@ -427,4 +428,4 @@ class BundleContext(msgspec.Struct):
         uids = self.uids_by_name.setdefault((namespace, name), [])
         if uid not in self.pods:
             self.pods[uid] = KnownPod(namespace, name, uid, ts_ns, "log", evidence)
-            uids.append(uid)
+            insort(uids, uid, key=lambda each: self.pods[each].first_seen_ts_ns)

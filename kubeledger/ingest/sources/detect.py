@@ -15,6 +15,7 @@ from kubeledger.ingest.sources.envelope.forms import LOG_FORMATS, ROW_FORMATS
 from kubeledger.ingest.sources.envelope.lines import HEAD, EnvelopeLines, layout_in
 from kubeledger.ingest.sources.kernel_log import is_kernel_log
 from kubeledger.ingest.sources.pasted import as_written
+from kubeledger.ingest.sources.plain import is_of_api
 from kubeledger.ingest.sources.prefix import (
     ANY_ENTRY,
     HEADER,
@@ -384,7 +385,7 @@ def _of_kind(document: dict[str, Any]) -> Detected:
         case "Event":
             return Detected("events")
         case "Pod":
-            return Detected("pod-list" if "status" in document else "pod-manifest")
+            return Detected("pod-list" if is_of_api(document) else "pod-manifest")
         case "ImagePulledRecord" | "ImagePullIntent":
             return Detected("image-manager-record")
         case "Node":

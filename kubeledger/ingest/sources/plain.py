@@ -124,3 +124,8 @@ def normal_message(text: str) -> str:
 def object_of(value: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON value
     """The value; one without members where it is no object."""
     return value if isinstance(value, dict) else {}
+
+
+def is_of_api(pod: dict[str, Any]) -> bool:
+    """Whether it came through an API server, and is no manifest; its status may be taken away."""
+    return "status" in pod or bool(object_of(pod.get("metadata")).get("creationTimestamp"))

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from kubeledger.ingest.sources.detect import load_documents
-from kubeledger.ingest.sources.plain import note, object_of, plain
+from kubeledger.ingest.sources.plain import is_of_api, note, object_of, plain
 from kubeledger.ingest.sources.shapes import sound_object
 from kubeledger.kubelet.kube.statuses import objects_of
 
@@ -203,7 +203,7 @@ def pods_of(documents: list[Any], flaws: list[str]) -> PodsOfFile:
 def _of_list(first: dict[str, Any], pods: list[dict[str, Any]], count: int) -> PodsOfFile:
     """What the first value of a file, and sound pods of so many, make a list of."""
     listed = _is_list(first)
-    if not listed and not any("status" in pod for pod in pods):
+    if not listed and not any(map(is_of_api, pods)):
         return PodsOfFile(pods, "manifest", False)
     # Of a pod that is not read nobody knows whether it is gone.
     complete = listed and len(pods) == count

@@ -30,6 +30,8 @@ from kubeledger.model.units import NS_PER_S
 EVENT_SENT: Final = "event.go:"
 """Logs what is sent to the API server: a filter may leave these lines and take the others."""
 
+BLOCK: Final = "=<"
+"""A value of several lines follows."""
 SYNC_FAILED: Final = "Error syncing pod"
 HINTS: Final = "TopologyHints"
 HINTS_OF_A_POD: Final = "TopologyHints for pod"
@@ -103,7 +105,7 @@ def reduced(
     text: str, hide: Callable[[dict[str, str]], dict[str, str]], is_file: Callable[[str], bool]
 ) -> str:
     """What is read of a line; ``hide``: what takes the place of the named parts of a fact."""
-    kept = (EVENT_SENT, SYNC_FAILED, HINTS_OF_A_POD, NO_HINT, IRRELEVANT)
+    kept = (BLOCK, EVENT_SENT, SYNC_FAILED, HINTS_OF_A_POD, NO_HINT, IRRELEVANT)
     said = [words for words in kept if words in text]
     if HINTS in text and HINTS_OF_A_POD not in said:
         said.append(HINTS)

@@ -211,7 +211,7 @@ class PodObjects:
         times = [at_ns for at_ns, _ in self._allocated.get(listed.uid, ()) if at_ns <= ts_ns]
         # A list may still show the status of before; what came back since, none need show.
         first = sum(at_ns <= shown[0].ts_ns for at_ns in times)
-        if not any(map(_shows_resources, statuses)):
+        if not any(_shows_resources(each.as_(Pod).status) for each in shown if each.ts_ns <= ts_ns):
             first = max(len(times) - _BEFORE_MAX, 0)
         had = (self._given(versions[-1], number) for number in range(first, len(times) + 1))
         statuses += [_status_with(given) for given in had]

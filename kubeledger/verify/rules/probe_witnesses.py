@@ -19,6 +19,7 @@ from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTransitioned
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.evidence.line_classes import BLOCK
 from kubeledger.verify.evidence.times import UNSEEN_STEP_NS
 from kubeledger.verify.finding import Row, Witnesses
 from kubeledger.verify.rules.containers import subject_of
@@ -47,17 +48,17 @@ class ProbeWitnesses:
         self._workers = workers
         self._failed: deque[tuple[Record, Worker]] = deque(maxlen=256)
         self._reports: deque[tuple[Record, list[Worker]]] = deque(maxlen=256)
-        # Once failures are seen to leave events: those since the last that did not.
-        self._without: list[tuple[Record, Worker]] | None = None
+        # Once failures are seen to leave events: those since the last that did not. Apart those of
+        # several lines, of which a filter by words leaves the head or takes it.
+        self._without: dict[bool, list[tuple[Record, Worker]]] = {}
         self._pushed: Counter[str] = Counter()
         self._blocked_ns = -86_400 * NS_PER_S
         self._unlogged: dict[Worker, tuple[Record, ProbeTransitioned]] = {}
         self._ready: Witnesses[bool] = Witnesses(_LISTED_WITHIN_NS)
 
     def forget(self) -> None:
-        for each in (self._failed, self._reports, self._pushed, self._unlogged):
+        for each in (self._failed, self._reports, self._without, self._pushed, self._unlogged):
             each.clear()
-        self._without = None
         self._ready.forget()
 
     def derive(self, before_ns: int) -> None:
@@ -76,8 +77,9 @@ class ProbeWitnesses:
         while self._failed and self._failed[0][0].ts_ns < now_ns - _EVENT_WITHIN_NS:
             record, worker = self._failed.popleft()
             # That one line of a node that is slow is lost shows nowhere: no beat of it is regular.
-            if self._without is not None and not self._context.times.late(record.ts_ns):
-                self._without.append((record, worker))
+            without = self._without.get(_is_block(record))
+            if without is not None and not self._context.times.late(record.ts_ns):
+                without.append((record, worker))
         for is_reported, reading in self._ready.passed(now_ns):
             if self._context.coverage.missing(is_reported.ts_ns, reading.ts_ns) is not None:
                 continue
@@ -227,7 +229,7 @@ class ProbeWitnesses:
                 self._failed.remove(entry)
                 if tick.evidence and _in_one_log(tick, record):
                     torn = self._context.coverage.is_out_of_step
-                    for each, of in () if torn else self._without or ():
+                    for each, of in () if torn else self._without.get(_is_block(tick), ()):
                         self._contradict(
                             each, f"the {of.probe_type} probe failed at "
                             f"{format_ts(each.ts_ns)}, and the kubelet sent no event, as it does "
@@ -235,7 +237,7 @@ class ProbeWitnesses:
                             (each.seq, "failure"), (each.seq, "no event beside it"),
                             by_absence=True,
                         )  # fmt: skip
-                    self._without = []
+                    self._without[_is_block(tick)] = []
                 return True
         return False
 
@@ -306,6 +308,10 @@ class ProbeWitnesses:
 def _row(whose: str, record: Record, *, is_ready: bool) -> Row[bool]:
     text = "ready" if is_ready else "not ready"
     return Row("ready", whose, is_ready, record.seq, record.ts_ns, text)
+
+
+def _is_block(tick: Record) -> bool:
+    return any(BLOCK in (piece.text or "") for piece in tick.evidence)
 
 
 def _in_one_log(tick: Record, event: Record) -> bool:

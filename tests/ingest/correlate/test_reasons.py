@@ -289,3 +289,13 @@ def test_a_list_without_a_log_shows_since_when(
     import_sources([str(tmp_path / "in")], ledger, ImportOptions(node="n"))
     found = [each for each in ledger.records() if isinstance(each.body, KubernetesEvent)]
     assert [(format_ts(each.ts_ns)[10:], each.body.count) for each in found] == expected  # type: ignore[attr-defined] # its body is one
+
+
+def test_a_pod_that_only_lines_name_came_before_the_one_that_lists_show() -> None:
+    """A line that names neither is about the one that was made last by then."""
+    seen = Evidence(file="kubelet.log")
+    context = BundleContext(node="n")
+    context.pods["new"] = KnownPod("shop", "a", "new", 50, "api", seen, created=True)
+    context.uids_by_name["shop", "a"] = ["new"]
+    context.learn_uid("shop", "a", "old", 10, seen)
+    assert [context.uid_of("shop", "a", ts_ns) for ts_ns in (20, 60)] == ["old", "new"]

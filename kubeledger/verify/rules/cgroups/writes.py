@@ -21,6 +21,7 @@ import msgspec
 
 from kubeledger.kubelet.cgroups.node_config import qos_requests
 from kubeledger.kubelet.kube.pod import Pod, lists_of_pods
+from kubeledger.kubelet.kube.podclass import is_static_pod
 from kubeledger.kubelet.kube.quantity import QuantityError
 from kubeledger.kubelet.kube.resources import check_asked
 from kubeledger.kubelet.profile.cgroups import CgroupFacts
@@ -92,11 +93,12 @@ class Summer:
         certain = {interval.full_name for interval in active.must.values()}
         static = {interval.full_name for interval in active.may.values() if interval.is_static}
         for key, interval in active.may.items():
-            if interval.full_name in static and not interval.is_static:
-                continue  # the API's image of a static pod
             listed = self._context.pods.at(end_ns, interval.uid, interval.namespace, interval.name)
+            if interval.full_name in static and not (interval.is_static or _is_static(listed)):
+                continue  # the API's image of a static pod
             if listed is None and interval.is_static:  # its image in the API has its spec
                 listed = self._context.pods.at(end_ns, None, interval.namespace, interval.name)
+                listed = None if _is_static(listed) else listed  # the pod of another manifest
             requests = None if listed is None else _requests(listed, rules.profile.cgroups)
             if requests is None or listed is None:
                 named = f"the spec of pod {interval.full_name}"
@@ -148,6 +150,12 @@ def _requests(listed: ListedPod, facts: CgroupFacts) -> Amounts | None:
         return msgspec.structs.astuple(qos_requests(pods, facts))
     except (msgspec.ValidationError, BadInputError, QuantityError):
         return None
+
+
+def _is_static(listed: ListedPod | None) -> bool:
+    """Whether a list shows a static pod itself, whose UID is of its manifest."""
+    pod = None if listed is None or listed.is_manifest else listed.pod
+    return pod is not None and is_static_pod(pod)
 
 
 def _total(amounts: Iterable[Amounts]) -> Amounts:
