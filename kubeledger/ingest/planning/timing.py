@@ -33,6 +33,7 @@ from kubeledger.ingest.sources.items import (
     RuntimeObjects,
     StatsSummary,
 )
+from kubeledger.ingest.sources.plain import object_of
 from kubeledger.ingest.sources.times import first_time, with_year
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import NS_PER_S, format_ts
@@ -129,6 +130,7 @@ def timing_of(
         for file in bundle.files
         if file.survey is None
     }
+    document_ns |= _of_one_collection(bundle, document_ns)
     if names_ns := _ahead_of_names(bundle):
         local = [name for name in document_ns if time_in_name(name) is not None]
         document_ns |= {name: (document_ns[name] or 0) - names_ns for name in local}
@@ -245,6 +247,31 @@ def time_of_document(
         return max(_past_times(read_document(document, contents)[0]), default=None)
     except BadInputError:  # reported when the document is read
         return None
+
+
+def _of_one_collection(
+    bundle: Bundle, document_ns: Mapping[str, int | None]
+) -> dict[str, int | None]:
+    """Times of files that hold one pod each, as `kubectl get pod NAME -o json` writes them.
+
+    One alone may be written long after the last that it dates: what ended a pod that was evicted
+    or preempted has no time in its status. Beside each other they are a list in pieces, which the
+    last of them dates, unless two of them show one pod; and one alone has no time.
+    """
+    shown: dict[str, tuple[int | None, object]] = {}
+    for file in bundle.files:
+        name = file.source.name
+        if file.format == "pod-list" and time_in_name(name) is None:
+            with suppress(BadInputError):  # reported when the document is read
+                items = read_document(file.at(0), bundle.contents)[0]
+                lists = [item for item in items if isinstance(item, PodList)]
+                pods = [pod for item in lists if not item.complete for pod in item.pods]
+                if len(pods) == 1:
+                    shown[name] = document_ns[name], object_of(pods[0].get("metadata")).get("uid")
+    if len({uid for _, uid in shown.values()}) < len(shown):
+        return {}
+    known = [ts_ns for ts_ns, _ in shown.values() if ts_ns is not None]
+    return dict.fromkeys(shown, max(known) if len(shown) > 1 and known else None)
 
 
 def _ahead_of_names(bundle: Bundle) -> int:

@@ -159,6 +159,16 @@ def _lists_of_the_round_before(bundle: Path, _: Random) -> None:
         path.write_bytes(text)
 
 
+def _a_file_a_pod(bundle: Path, _: Random) -> None:
+    """As ``kubectl get pod NAME -o json`` writes them, one after the other."""
+    for path in bundle.glob("pods.json"):
+        listed = json.loads(path.read_bytes())
+        path.unlink()
+        for number, pod in enumerate(listed["items"]):
+            text = json.dumps({"apiVersion": "v1", "kind": "Pod"} | pod)
+            (bundle / f"pod-{number}.json").write_text(text)
+
+
 _OTHER_SETTINGS = {
     "podPidsLimit": 4321,
     "topologyManagerScope": "pod",
@@ -382,6 +392,7 @@ BUNDLES: dict[str, Change] = {
     "files": _files,
     "snapshots": _snapshots,
     "another-clock": _another_clock,
+    "a-file-a-pod": _a_file_a_pod,
     "lists-of-the-round-before": _lists_of_the_round_before,
     "no-snapshots": _without("snapshots"),
     "no-settings": _without("kubelet-config.yaml", "configz.json", "kubelet-config"),

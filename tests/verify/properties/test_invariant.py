@@ -146,6 +146,7 @@ _SOME = ("drop1", "drop10", "head", "torn", "v2", "other-settings", "sorted", "n
             *_files(("node-a",), ("few-of-a-call",), 0),
             *_files(("node-e-evictions",), ("turned-milliseconds", "one-of-equal-each-second"), 0),
             *_files(("node-e-evictions",), ("lists-of-the-round-before",), 0),
+            *_files(("node-a",), ("a-file-a-pod",), 0),
             *_files(("node-b",), ("turned-milliseconds", "another-clock", "wrapped-messages"), 0),
             Case("files/node-e-evictions", "drop1", 40),
             Case("files/node-e-evictions", "not-files", 31),
