@@ -304,9 +304,11 @@ class Usages:
             if run.sandbox or started_ns is None:
                 continue
             starts[run.name] = started_ns
-            times, told_ns = self._context.times, run.died_ns or 0
-            ended = told_ns and (times.listed_end(run.container_id, told_ns) or times.told(told_ns))
-            ends = [at_ns for at_ns in (ended and ended.from_ns, later_ns) if at_ns]
+            ends = [] if later_ns is None else [later_ns]
+            if run.died_ns is not None:
+                times = self._context.times
+                ended = times.listed_end(run.container_id, run.died_ns) or times.told(run.died_ns)
+                ends.append(max(ended.from_ns, run.killed_ns or 0))
             until_ns = min(ends, default=ts_ns + LATER_NS)
             if not started_ns <= ts_ns < until_ns:
                 continue
