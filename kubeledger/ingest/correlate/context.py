@@ -7,7 +7,6 @@ Everything is bounded by the number of API objects, not by the length of the log
 
 from __future__ import annotations
 
-from bisect import insort
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
@@ -426,6 +425,12 @@ class BundleContext(msgspec.Struct):
     ) -> None:
         """Note a UID that a log line reported, for later lines that hold only the name."""
         uids = self.uids_by_name.setdefault((namespace, name), [])
-        if uid not in self.pods:
+        known = self.pods.get(uid)
+        if known is None:
             self.pods[uid] = KnownPod(namespace, name, uid, ts_ns, "log", evidence)
-            insort(uids, uid, key=lambda each: self.pods[each].first_seen_ts_ns)
+            uids.append(uid)
+        elif known.created or known.first_seen_ts_ns <= ts_ns:
+            return
+        else:  # a list showed it later
+            known.first_seen_ts_ns = ts_ns
+        uids.sort(key=lambda each: self.pods[each].first_seen_ts_ns)

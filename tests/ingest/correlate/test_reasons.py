@@ -299,3 +299,14 @@ def test_a_pod_that_only_lines_name_came_before_the_one_that_lists_show() -> Non
     context.uids_by_name["shop", "a"] = ["new"]
     context.learn_uid("shop", "a", "old", 10, seen)
     assert [context.uid_of("shop", "a", ts_ns) for ts_ns in (20, 60)] == ["old", "new"]
+
+
+def test_a_line_names_a_pod_before_a_list_shows_it() -> None:
+    """As with a static pod whose manifest was changed: its object has no time of creation."""
+    seen = Evidence(file="kubelet.log")
+    context = BundleContext(node="n")
+    context.pods["new"] = KnownPod("shop", "a", "new", 50, "kubelet", seen)
+    context.uids_by_name["shop", "a"] = ["new"]
+    context.learn_uid("shop", "a", "old", 10, seen)
+    context.learn_uid("shop", "a", "new", 20, seen)
+    assert [context.uid_of("shop", "a", ts_ns) for ts_ns in (15, 30)] == ["old", "new"]
