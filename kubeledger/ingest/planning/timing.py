@@ -256,9 +256,9 @@ def _of_one_collection(
 
     One alone may be written long after the last that it dates: what ended a pod that was evicted
     or preempted has no time in its status. Beside each other they are a list in pieces, which the
-    last of them dates, unless two of them show one pod; and one alone has no time.
+    last of them of that node dates, unless two of them show one pod; and one alone has no time.
     """
-    shown: dict[str, tuple[int | None, object]] = {}
+    shown: dict[object, dict[str, object]] = {}
     for file in bundle.files:
         name = file.source.name
         if file.format == "pod-list" and time_in_name(name) is None:
@@ -267,11 +267,15 @@ def _of_one_collection(
                 lists = [item for item in items if isinstance(item, PodList)]
                 pods = [pod for item in lists if not item.complete for pod in item.pods]
                 if len(pods) == 1:
-                    shown[name] = document_ns[name], object_of(pods[0].get("metadata")).get("uid")
-    if len({uid for _, uid in shown.values()}) < len(shown):
-        return {}
-    known = [ts_ns for ts_ns, _ in shown.values() if ts_ns is not None]
-    return dict.fromkeys(shown, max(known) if len(shown) > 1 and known else None)
+                    node = object_of(pods[0].get("spec")).get("nodeName")
+                    uid = object_of(pods[0].get("metadata")).get("uid")
+                    shown.setdefault(node, {})[name] = uid
+    dated: dict[str, int | None] = {}
+    for of_node in shown.values():
+        known = [ts_ns for name in of_node if (ts_ns := document_ns[name]) is not None]
+        if len(set(of_node.values())) == len(of_node):
+            dated |= dict.fromkeys(of_node, max(known) if len(of_node) > 1 and known else None)
+    return dated
 
 
 def _ahead_of_names(bundle: Bundle) -> int:
