@@ -369,6 +369,8 @@ _MILLISECOND_NS = NS_PER_S // 1000
 _ROUND = "eviction manager:"
 _BEGUN, _CALM = _ROUND + " synchronize housekeeping", _ROUND + " no resources are starved"
 _READ = tuple(f"{_ROUND} {what}" for what in ("observations", "threshold"))
+_HEADS = frozenset(("eviction", "syncloop", "probe fa"))
+"""Other lines are not looked at, for there are many."""
 _SURE = 3
 """Seen so often, it is not two goroutines that did the same at once."""
 
@@ -404,6 +406,8 @@ class LinesInTurn:
 
         In one second a worker may probe twice, and so may two within a millisecond.
         """
+        if line.message[:8].lower() not in _HEADS:
+            return False
         if line.ts_ns // _MILLISECOND_NS != self._instant:
             self._instant, self._over = line.ts_ns // _MILLISECOND_NS, set()
         message, of = line.message.lower(), _ROUND
