@@ -13,8 +13,7 @@ from kubeledger.ingest.messages.containers import pleg_event
 from kubeledger.ingest.messages.podref import FORMATTED_POD, formatted_pod
 from kubeledger.ingest.sources.items import Fact
 from kubeledger.ingest.sources.times import go_time
-from kubeledger.kubelet.lifecycle.disputes import LINES_DISAGREE, Dispute
-from kubeledger.model.bodies.ledger import FindingReported
+from kubeledger.kubelet.lifecycle.disputes import Dispute
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerRestarted,
@@ -322,10 +321,8 @@ class ContainerEventsAssembler(PodAssembler):
         names = [f"pod {each.namespace}/{each.name}" for each in (pod, container.pod)]
         if pod.name and container.pod.name and names[0] != names[1]:
             why = f"container {container_id} is told as that of another pod"
-            message = Dispute(f"pod/{pod.namespace}/{pod.name}", why, *names).message
-            file = entry.evidence.file
-            told = FindingReported(finding=LINES_DISAGREE, file=file, message=message)
-            self.queue.add(shown(entry, told))
+            dispute = Dispute(f"pod/{pod.namespace}/{pod.name}", why, *names)
+            self.queue.add(shown(entry, dispute.in_file(entry.evidence.file)))
         if not is_start and container.died is not None:
             return  # a kubelet that starts reports again what has ended
         self._containers.any_seen = True

@@ -17,9 +17,8 @@ from kubeledger.ingest.correlate.holdback import WAIT_NS, Waiting, shown
 from kubeledger.ingest.correlate.registers import Container, Pod, Registers
 from kubeledger.ingest.messages.podref import bare_container_id
 from kubeledger.ingest.sources.items import Fact
-from kubeledger.kubelet.lifecycle.disputes import LINES_DISAGREE, Dispute
+from kubeledger.kubelet.lifecycle.disputes import Dispute
 from kubeledger.kubelet.lifecycle.termination import MINIMUM_GRACE_S
-from kubeledger.model.bodies.ledger import FindingReported
 from kubeledger.model.bodies.lifecycle import ContainerKilled, PodTerminating
 from kubeledger.model.bodies.prober import ProbeTransitioned
 from kubeledger.model.record import Evidence
@@ -269,9 +268,8 @@ class KillsAssembler(PodAssembler):
     def _dispute(
         self, pod: Pod, why: str, here: str, elsewhere: str, entry: Entry, *more: Evidence
     ) -> None:
-        message = Dispute(f"pod/{pod.namespace}/{pod.name}", why, here, elsewhere).message
-        body = FindingReported(finding=LINES_DISAGREE, file=entry.evidence.file, message=message)
-        self.queue.add(shown(entry, body, *more))
+        dispute = Dispute(f"pod/{pod.namespace}/{pod.name}", why, here, elsewhere)
+        self.queue.add(shown(entry, dispute.in_file(entry.evidence.file), *more))
 
     # -- why ------------------------------------------------------------------------------
 

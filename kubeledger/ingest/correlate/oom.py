@@ -28,7 +28,7 @@ from kubeledger.ingest.sources.pod_lists import News
 from kubeledger.ingest.sources.times import api_time, go_time
 from kubeledger.kubelet.cgroups.paths import owner_of
 from kubeledger.kubelet.kube.statuses import statuses_in
-from kubeledger.kubelet.lifecycle.disputes import LINES_DISAGREE, Dispute
+from kubeledger.kubelet.lifecycle.disputes import Dispute
 from kubeledger.model.bodies.eviction import (
     REASON_OF_LEVEL,
     OutOfMemory,
@@ -36,7 +36,6 @@ from kubeledger.model.bodies.eviction import (
     Reason,
     Task,
 )
-from kubeledger.model.bodies.ledger import FindingReported
 from kubeledger.model.bodies.lifecycle import ContainerDied
 from kubeledger.model.patterns import regex
 from kubeledger.model.record import Evidence
@@ -352,8 +351,7 @@ class OomAssembler(Assembler):
     ) -> None:
         whose = self._body(report.task_cgroup)
         about = "node" if whose.pod is None else f"pod/{whose.namespace}/{whose.pod}"
-        message = Dispute(about, why, here, elsewhere).message
-        body = FindingReported(finding=LINES_DISAGREE, file=report.file, message=message)
+        body = Dispute(about, why, here, elsewhere).in_file(report.file)
         self.queue.add(Fact(ts_ns, body, report.evidence[-1:]))
 
     def _shortage(self, report: KernelReport) -> OutOfMemory:

@@ -29,7 +29,7 @@ from kubeledger.ingest.derive.probe_worker import (
 from kubeledger.ingest.derive.probe_workers import PodWorkers, ProbeWorkers
 from kubeledger.ingest.messages.containers import TICK_MESSAGES, handler_of, tick_of
 from kubeledger.ingest.sources.items import Fact
-from kubeledger.kubelet.lifecycle.disputes import LINES_DISAGREE, Dispute
+from kubeledger.kubelet.lifecycle.disputes import Dispute
 from kubeledger.model.bodies.ledger import FindingReported
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeResult, ProbeTransitioned, ProbeType
 from kubeledger.model.units import NS_PER_S
@@ -172,10 +172,8 @@ class ProbesAssembler(PodAssembler):
         elif pod is not None and (probe, entry.text("status")) in _OF_OTHERS:
             said = f"{probe} {entry.text('status')}", f"results that a {probe} probe does not have"
             about = f"pod/{pod.namespace}/{pod.name}"
-            message = Dispute(about, "a line tells the result of another probe", *said).message
-            file = entry.evidence.file
-            body = FindingReported(finding=LINES_DISAGREE, file=file, message=message)
-            self.queue.add(shown(entry, body))
+            dispute = Dispute(about, "a line tells the result of another probe", *said)
+            self.queue.add(shown(entry, dispute.in_file(entry.evidence.file)))
 
     def _attribute(
         self, entry: Entry, pod: Pod, probe_type: ProbeType, result: ProbeResult

@@ -33,7 +33,7 @@ from kubeledger.ingest.klog.stamps import RACE_NS, STEP_NS, Doubt
 from kubeledger.ingest.sources.items import Fact, LogLine
 from kubeledger.ingest.sources.prefix import Unwrapper, is_entry
 from kubeledger.ingest.sources.streams import SourceFile
-from kubeledger.kubelet.lifecycle.disputes import LINES_DISAGREE, LINES_MIXED, stamp_dispute
+from kubeledger.kubelet.lifecycle.disputes import LINES_MIXED, stamp_dispute
 from kubeledger.model.bodies.ledger import FindingReported
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
@@ -509,5 +509,4 @@ def _finding(doubt: Doubt, evidence: Evidence) -> Fact:
     """What the reader of the ledger must know: the text of the evidence is not what counts."""
     place = f"{evidence.file}:{evidence.line}"
     dispute = stamp_dispute(place, doubt.logged_ns, doubt.before_ns, doubt.after_ns)
-    body = FindingReported(finding=LINES_DISAGREE, file=evidence.file, message=dispute.message)
-    return Fact(doubt.before_ns, body, (evidence,))
+    return Fact(doubt.before_ns, dispute.in_file(evidence.file), (evidence,))

@@ -254,9 +254,9 @@ def _of_one_collection(
 ) -> dict[str, int | None]:
     """Times of files that hold one pod each, as `kubectl get pod NAME -o json` writes them.
 
-    One alone may be written long after the last that it dates: what ended a pod that was evicted
-    or preempted has no time in its status. Beside each other they are a list in pieces, which the
-    last of them of that node dates, unless two of them show one pod; and one alone has no time.
+    Beside each other those of one node are a list in pieces, dated by the latest of them, unless
+    two of them show one pod. One alone has no time: it may be written long after the last that it
+    tells, as what ended a pod that was evicted or preempted has no time in its status.
     """
     shown: dict[object, dict[str, object]] = {}
     for file in bundle.files:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from kubeledger.model.bodies.ledger import FindingReported
 from kubeledger.model.patterns import regex
 from kubeledger.model.units import format_ts, parse_ts
 
@@ -28,6 +29,10 @@ class Dispute(NamedTuple):
     def message(self) -> str:
         """One sentence; ``dispute_of`` reads it."""
         return f"{self.subject}: {self.why}: this says {self.here}, others say {self.elsewhere}"
+
+    def in_file(self, file: str | None) -> FindingReported:
+        """As an import takes it down, of a line in that file."""
+        return FindingReported(finding=LINES_DISAGREE, file=file, message=self.message)
 
 
 def dispute_of(message: str) -> Dispute | None:
