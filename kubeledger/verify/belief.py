@@ -228,7 +228,6 @@ class Belief(Generic[S]):
 
     @property
     def states(self) -> list[S]:
-        """Of all worlds."""
         return [world.state for world in self.worlds]
 
     def step(self, step: Callable[[S], Iterable[S]]) -> bool:
@@ -290,6 +289,11 @@ def recorded(record: Record, names: Iterable[str]) -> Fields:
     return {name: reported[name] for name in names}
 
 
+def compared(record: Record, judgement: Judgement) -> Fields | None:
+    """What is recorded of that which is expected; None where nothing is."""
+    return recorded(record, judgement.expected) if judgement.expected else None
+
+
 class RuleVerifier(Verifier):
     """A rule in the frame of verifiers.
 
@@ -310,7 +314,6 @@ class RuleVerifier(Verifier):
         return open_to(_ORDER, denied=judgement.why, inputs=judgement.inputs)
 
     def lacking(self, record: Record, subject: str, missing: Sequence[str]) -> None:
-        """Give a decision the finding that inputs are missing, each named."""
         self.conclude(record, subject, lacks(missing))
 
     def conclude(

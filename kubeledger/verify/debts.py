@@ -90,7 +90,6 @@ class Debts:
         self._line_ns = self._now_ns = 0
 
     def restart(self) -> None:
-        """Another process: it owes nothing yet, and has logged nothing."""
         self._owed.clear()
         self._logged.clear()
         self._pods.clear()

@@ -218,7 +218,6 @@ class PendingFindings:
         self._extra = 0
 
     def enter(self, record: Record) -> None:
-        """A decision was met; it has no finding yet."""
         self.waiting[record.seq] = record
 
     def find(self, finding: Finding) -> None:
@@ -233,7 +232,6 @@ class PendingFindings:
         self.waiting[self._extra] = outcome
 
     def ready(self) -> Iterator[Outcome]:
-        """Take out what need not wait any more."""
         waiting = self.waiting
         while waiting:
             key = next(iter(waiting))
@@ -311,7 +309,6 @@ class Witnesses(Generic[V]):
             del rows[0]
 
     def knows(self, kind: str, subject: Hashable) -> bool:
-        """Whether any account of a fact was noted."""
         return (kind, subject) in self._rows
 
     def forget(self) -> None:
@@ -329,7 +326,6 @@ class Witnesses(Generic[V]):
         }
 
     def note_reading(self, row: Row[V]) -> None:
-        """Another source shows the fact."""
         if (row.kind, row.subject) in self._rows:
             self._open.append(row)
 

@@ -94,7 +94,6 @@ class Verification:
                 yield from pending.ready()
 
     def close(self) -> Iterator[Outcome]:
-        """The records end."""
         for verifier in self._at_work:
             verifier.settle(self._state)
         yield from self._context.pending.close()

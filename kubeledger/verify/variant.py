@@ -29,7 +29,6 @@ class _Change(msgspec.Struct, frozen=True, kw_only=True):
     pod: str
 
     def concerns(self, namespace: str, pod: str) -> bool:
-        """Whether it is about this pod."""
         return fnmatchcase(namespace, self.namespace) and fnmatchcase(pod, self.pod)
 
 
@@ -43,7 +42,6 @@ class _ContainerChange(_Change, frozen=True, kw_only=True):
         return self.is_of(body.namespace, body.pod, str(container.get("name") or ""))
 
     def is_of(self, namespace: str, pod: str, container: str) -> bool:
-        """The same by its name."""
         return self.concerns(namespace, pod) and fnmatchcase(container, self.container)
 
 

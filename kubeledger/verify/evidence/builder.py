@@ -103,7 +103,6 @@ class IntervalBuilder:
         return entry.what != "add" if self._interval is None else self._interval.is_static
 
     def _begin(self, entry: HistoryEntry, process: Process | None) -> PodActiveInterval:
-        """An interval begins with its first entry."""
         self._finish()
         before = self._interval
         last = self._intervals[-1] if self._intervals else None
@@ -252,7 +251,6 @@ class IntervalBuilder:
             self._interval.aligned_seq = entry.seq
 
     def killed(self, entry: HistoryEntry, process: Process | None) -> None:
-        """The kubelet kills a container, perhaps for the end of its pod."""
         interval = self._current(entry, process)
         if interval.admitted is False:
             interval.ended_ns = None  # containers of it ran nevertheless
@@ -261,7 +259,6 @@ class IntervalBuilder:
         interval.seen_ns = max(interval.seen_ns, entry.ts_ns)
 
     def terminating(self, entry: HistoryEntry, process: Process | None) -> None:
-        """The kubelet began to stop it."""
         interval = self._current(entry, process)
         ended = entry.word == "ended"
         begin_ns = self._around.iterations.earliest(entry.ts_ns) if ended else entry.ts_ns
@@ -275,7 +272,6 @@ class IntervalBuilder:
         self._over(interval, entry.ts_ns + _ENDED_NS)
 
     def started(self, entry: HistoryEntry, process: Process | None) -> None:
-        """The kubelet works with it."""
         interval = self._current(entry, process)
         if entry.container_id is not None and not entry.sandbox:
             if entry.container is not None:
@@ -303,7 +299,6 @@ class IntervalBuilder:
         interval.seen_ns = max(interval.seen_ns, entry.ts_ns - _NOTICED_NS)
 
     def listed(self, entry: HistoryEntry, process: Process | None) -> None:
-        """A list shows it, or no longer."""
         listing = entry.listing
         assert listing is not None
         if not listing.alive:
@@ -384,7 +379,6 @@ class IntervalBuilder:
         return any(process.counts_while_terminating is True for process in own)
 
     def _policy(self, ts_ns: int) -> Restarting:
-        """Whether its containers are started again, as lists show its spec."""
         if self._restarting is None:
             pod = self._history
             listed = self._around.specs.at(ts_ns, pod.uid, pod.namespace, pod.name)
@@ -394,7 +388,6 @@ class IntervalBuilder:
     # By itself ---------------------------------------------------------------------------
 
     def _finish(self) -> None:
-        """Nothing more is shown of an interval."""
         interval, died_ns = self._interval, self._died_ns
         if interval is None:
             return

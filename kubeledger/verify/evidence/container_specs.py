@@ -106,7 +106,6 @@ class PodSpec(msgspec.Struct, frozen=True):
 
     @property
     def containers(self) -> Iterator[ContainerSpec]:
-        """All of them, of whatever sort."""
         spec = self.spec
         lists = (spec.containers, spec.init_containers, spec.ephemeral_containers)
         return (container for group in lists for container in group or ())

@@ -198,7 +198,6 @@ class Coverage:
         self._has_parts |= ts_ns % NS_PER_S > 0
 
     def forget(self, gone: Collection[str]) -> None:
-        """Nobody asks for some pods any more; by their UIDs."""
         self._pods_without_add.forget(gone)
 
     def settle(

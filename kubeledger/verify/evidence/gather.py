@@ -170,7 +170,6 @@ def _created_ns(entries: Sequence[HistoryEntry]) -> int | None:
 
 
 def _runs(entries: Sequence[HistoryEntry]) -> list[ContainerRun]:
-    """Starts, kills and deaths of containers, put together."""
     by_id: dict[str, ContainerRun] = {}
     last: dict[str | None, ContainerRun] = {}
     for entry in entries:
@@ -236,7 +235,6 @@ def _is_alike(entry: HistoryEntry, other: HistoryEntry) -> bool:
 
 
 def _calls(entries: Sequence[HistoryEntry]) -> list[HistoryEntry]:
-    """What config sources say of a pod, and what decides that it ends."""
     found: list[HistoryEntry] = []
     for entry in entries:
         again = entry.what == "update" and found and found[-1].what == "update"

@@ -98,12 +98,6 @@ _CONFIG: Final[Mapping[str, What]] = {
 }
 
 
-def entry_of(record: Record) -> Sign | None:
-    """What a record shows of a pod, and of which pod; None where it shows nothing."""
-    read = ENTRY_KINDS.get(type(record.body))
-    return None if read is None else read(record, record.body)
-
-
 def _sign(record: Record, what: What, **shown: Any) -> Sign:  # noqa: ANN401 - any fields
     body: Any = record.body
     who = body.pod_uid, body.namespace, body.pod
@@ -196,4 +190,4 @@ ENTRY_KINDS: Final[Mapping[type[Body], Read]] = {
     lifecycle.PodTerminating: _reads("terminating", "reason", "grace_period_s"),
     lifecycle.KubernetesEvent: _reported,
 }
-"""Kind of record -> how it is read."""
+"""Kind of record -> how it is read; None where it shows nothing of a pod."""

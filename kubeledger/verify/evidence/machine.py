@@ -55,7 +55,6 @@ class Machine:
                     self._pids.setdefault(limit, (record.ts_ns, record.seq))
 
     def settle(self) -> None:
-        """Find what it had by all that was noted."""
         self._capacities, self.disputes = [], {}
         listed: dict[str, str] = {}
         for ts_ns, seq, body in sorted(self._noted, key=lambda noted: noted[:2]):

@@ -59,11 +59,9 @@ class ContainerRun(msgspec.Struct):
         return _is_known(self.started_ns, self.started_seq, by)
 
     def is_dead(self, by: Record) -> bool:
-        """Whether that says that it died."""
         return _is_known(self.died_ns, self.died_seq, by)
 
     def has_ended(self, by: Record) -> bool:
-        """Whether that says that it was killed, or died."""
         return self.is_dead(by) or _is_known(self.killed_ns, self.killed_seq, by)
 
 
@@ -119,7 +117,6 @@ class PodActiveInterval(msgspec.Struct, kw_only=True):
     start_time_unknown: bool = False
 
     def note_add(self, entry: HistoryEntry) -> None:
-        """A config source adds it."""
         self.add_seq, self.added_ns, self.add_line = entry.seq, entry.ts_ns, entry.number
         self.source = entry.word or None
 

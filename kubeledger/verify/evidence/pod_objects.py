@@ -84,7 +84,6 @@ class PodObjects:
         self._told.setdefault(body.pod_uid, []).append(record.ts_ns)
 
     def resized(self, record: Record, body: PodResized, state: NodeState) -> None:
-        """A resize in place, which may have been allocated."""
         if body.outcome == "allocated" and body.resources is not None:
             given = msgspec.convert(body.resources, _Resources)
             self._allocated.setdefault(body.pod_uid, []).append((record.ts_ns, given))
@@ -214,7 +213,8 @@ class PodObjects:
         if not any(_shows_resources(each.as_(Pod).status) for each in shown if each.ts_ns <= ts_ns):
             first = max(len(times) - _BEFORE_MAX, 0)
         had = (self._given(versions[-1], number) for number in range(first, len(times) + 1))
-        statuses += [_status_with(given) for given in had]
+        given = ((ContainerStatus(n, resources=r) for n, r in each.items()) for each in had)
+        statuses += [PodStatus(container_statuses=tuple(before)) for before in given]
         found, counted = list[Pod](), [_counted(now.pod)]
         specs = [now.pod.spec, *(asked if untold else ())]
         for spec, status in product(specs, (now.pod.status, *statuses)):
@@ -240,12 +240,6 @@ class PodObjects:
 
 def _shows_resources(status: PodStatus | None) -> bool:
     return status is not None and any(each.resources for each in status.container_statuses or ())
-
-
-def _status_with(given: _Resources) -> PodStatus:
-    """A status of before a resize."""
-    statuses = (ContainerStatus(name, resources=each) for name, each in given.items())
-    return PodStatus(container_statuses=tuple(statuses))
 
 
 def _uses(shown: PodObject) -> list[ResourceRequirements | None]:
@@ -335,7 +329,6 @@ class Spec(NamedTuple):
 
     @property
     def is_sidecar(self) -> bool:
-        """An init container that keeps running."""
         return self.is_init and self.container.restart_policy == SIDECAR
 
     def limit(self, resource: str) -> int:

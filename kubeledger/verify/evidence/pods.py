@@ -105,7 +105,6 @@ class ListedInstances:
             own.lived, own.ran = max(own.lived, at), max(own.ran, at)
 
     def forget(self, gone: Collection[str]) -> None:
-        """Nobody asks for some pods any more; by their UIDs."""
         for key in gone:
             self._known_ns.pop(key, None)
             self._over.pop(key, None)
@@ -241,7 +240,6 @@ class PodRegister:
             versions.append(listed)
 
     def forget(self, gone: Collection[str]) -> None:
-        """Nobody asks for some pods any more; by their UIDs."""
         for key in gone:
             self._updated_ns.pop(key, None)
             for listed in self._versions.pop(key, ()):

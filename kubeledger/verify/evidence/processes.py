@@ -116,7 +116,6 @@ class Processes:
                 self._accounts.append(_Account(record.ts_ns, record.seq, body, _taken_ns(record)))
 
     def settle(self, coverage: Coverage) -> None:
-        """Find them by all that was noted; ``coverage`` is settled."""
         self.all, self.of_none = [], set()
         self._noted.sort(key=lambda start: start[:2])
         for ts_ns, seq, body in self._noted:
@@ -145,7 +144,6 @@ class Processes:
         return self.all[max(bisect_right(self._starts, ts_ns) - 1, 0)]
 
     def known(self, process: Process) -> Process:
-        """A process as it is known now."""
         return next((each for each in self.all if is_one(each, process)), process)
 
     def next_ns(self, process: Process | None) -> int | None:

@@ -182,7 +182,6 @@ class LoopIterations:
             self._waits.append((since_ns, until_ns + _BURST_NS))
 
     def let_go(self) -> None:
-        """As :meth:`Timeline.let_go`."""
         for times in self._noted.values():
             times.clear()
 

@@ -25,7 +25,7 @@ from kubeledger.model.record import Body, Record
 from kubeledger.verify.evidence.builder import Surroundings
 from kubeledger.verify.evidence.coverage import Coverage, Loss
 from kubeledger.verify.evidence.gather import Gathered, are_unjoined, gather, is_gone, still_asked
-from kubeledger.verify.evidence.history_entries import ENTRY_KINDS, HistoryEntry, entry_of
+from kubeledger.verify.evidence.history_entries import ENTRY_KINDS, HistoryEntry
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval, PodHistory
 from kubeledger.verify.evidence.pods import PodRegister
 from kubeledger.verify.evidence.processes import Process, Processes
@@ -82,8 +82,8 @@ class Timeline:
             self.iterations.note(record)
         elif isinstance(record.body, PodListed) and record.body.listed_by != "manifest":
             self._lists[record.body.listed_by].add(record.ts_ns)
-        found = entry_of(record)
-        if found is not None:
+        read = ENTRY_KINDS.get(kind)
+        if read is not None and (found := read(record, record.body)) is not None:
             (uid, namespace, name), entry = found
             self._entries.setdefault(f"{namespace}/{name}", {}).setdefault(uid, []).append(entry)
 
@@ -107,7 +107,6 @@ class Timeline:
         return gone
 
     def settle(self) -> None:
-        """Make it of all that was noted; ``coverage`` and ``specs`` are settled."""
         self.processes.settle(self.coverage)
         self.iterations.settle(self.coverage.unbroken_from)
         lists = {source: sorted(times) for source, times in self._lists.items()}
@@ -161,7 +160,6 @@ class Timeline:
         return min(found, key=_first_ns, default=self.history(""))
 
     def of(self, record: Record) -> PodHistory:
-        """The pod that a record is about."""
         body: Any = record.body
         return self.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
 

@@ -158,7 +158,6 @@ class Times:
             self._events[name] = [ts_ns for ts_ns in times if ts_ns >= last_ns]
 
     def settle(self) -> None:
-        """Find how late lines were by all that was noted; as often as more of it was."""
         self._told_early_ns, self._apart, self._early = 0, [], {}
         self._processes.sort()
         self._steps.sort(key=itemgetter(2))

@@ -25,7 +25,7 @@ from kubeledger.model.bodies.resourcemanagers import HintsGenerated
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
-from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, recorded, same
+from kubeledger.verify.belief import Judgement, RuleVerifier, compared, lacks, same
 from kubeledger.verify.context import Prescan, See, VerifyContext
 from kubeledger.verify.debts import Missed
 from kubeledger.verify.evidence.pod_objects import Spec, specs_in
@@ -203,8 +203,7 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
             found = lacks([self.context.missing_profile])
         found = found or self.judge(record, holder, state)
         rule = found.rule or (self.released if isinstance(body, self.releases) else self.rule)
-        given = recorded(record, found.expected) if found.expected else None
-        self.conclude(record, subject, found, recorded=given, rule=rule)
+        self.conclude(record, subject, found, recorded=compared(record, found), rule=rule)
         if not isinstance(body, self.releases):
             self.pending = key
         if isinstance(body, self.grants):
@@ -292,19 +291,16 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         self._was_complete = False
 
     def reset(self) -> None:
-        """Nothing is known of the table."""
         self.held.clear()
         self.complete = self._was_complete = False
         self._witnesses.forget()
 
     def take(self, record: Record, holder: Holder, value: V) -> None:
-        """A container has it from now on."""
         by_file = getattr(record.body, "told_by", "log") == "state_file"
         self.held[holder] = Assignment(value, record.seq, record.ts_ns if by_file else None)
         self._note_change(holder, value, record)
 
     def lose(self, record: Record, holder: Holder) -> None:
-        """A container has nothing any more."""
         self.held.pop(holder, None)
         self._note_change(holder, None, record)
 

@@ -95,7 +95,6 @@ class BackOff:
         self.is_unknown, self._starts, self._doubted = True, None, None
 
     def reset(self) -> None:
-        """There is no entry."""
         self.belief = Belief([World(_NONE)])
         self.is_unknown = self.may_count_unlogged = False
         self._starts, self._doubted = [], None
@@ -116,7 +115,6 @@ class BackOff:
         self.belief.widen(lambda old: (Entry(ns) for ns in values if ns > old.value_ns), assumes)
 
     def pass_time(self, now_ns: int) -> None:
-        """Old entries are forgotten."""
         if not self.is_unknown:
             self.belief.step(lambda entry: entry.at(now_ns)[-1:])
             dropped = f"whether the old back-off of container {self._name} was dropped by then"

@@ -146,10 +146,8 @@ class ClaimVerifier(RuleVerifier):
 
     def _unnamed(self, record: Record, body: ClaimPrepared) -> Judgement | None:
         """That the pod does not name the claim, as far as that is known; None: it may."""
-        listed, used = (
-            self.context.pods.of(record),
-            self.context.known_profile.dra.noted_when_prepared,
-        )
+        listed = self.context.pods.of(record)
+        used = self.context.known_profile.dra.noted_when_prepared
         names = None if listed is None else _names_of(listed, used=used)
         if listed is None or names is None:
             return lacks(("the pod's claims",))
@@ -315,7 +313,6 @@ def _claim_of(body: ClaimPrepared) -> api.ResourceClaim:
 
 
 def _held(state: NodeState) -> dict[tuple[str, str], ClaimInfoState]:
-    """What the manager holds, by the records."""
     found: dict[tuple[str, str], ClaimInfoState] = {}
     for pod_uid, claims in state.dra.pods.items():
         for uid, claim in claims.items():
@@ -328,7 +325,6 @@ def _held(state: NodeState) -> dict[tuple[str, str], ClaimInfoState]:
 
 
 def _since(state: NodeState, claim_uid: str) -> int:
-    """When a claim was prepared first."""
     of_pods = (claims.get(claim_uid) for claims in state.dra.pods.values())
     return min((claim.since_ts_ns for claim in of_pods if claim is not None), default=0)
 

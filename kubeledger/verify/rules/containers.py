@@ -152,7 +152,6 @@ class Instance(msgspec.Struct):
 
     @property
     def has_ended(self) -> bool:
-        """Whether it was killed, or shown to have ended."""
         return self.killed_ns is not None or self.died_ns is not None
 
     def ended_from_ns(self, times: Times) -> int | None:
@@ -215,7 +214,6 @@ class Container(msgspec.Struct):
         return self.instances[-1 - back] if back < len(self.instances) else None
 
     def find(self, container_id: str | None) -> Instance | None:
-        """The instance with that ID, if it is remembered."""
         if container_id is None:
             return None
         return next((i for i in self.instances if i.container_id == container_id), None)

@@ -254,7 +254,6 @@ class CpuTable(AssignmentVerifier[CPUSet]):
         return None
 
     def siblings(self, holder: Holder) -> CPUSet:
-        """CPUs of the other containers of a pod."""
         others = self.held.items()
         return union(h.value for key, h in others if key[0] == holder[0] and key != holder)
 

@@ -281,7 +281,11 @@ class CpuVerifier(CpuTable):
         """A container has its CPUs: whether cores are whole is asked before that is seen."""
         held = self.held[holder]
         has = f"it has its CPUs {text_of(held.value)} already"
-        error = refusal(policy, pool, held.value.bit_count())
+        try:
+            policy.enforce_smt_alignment(State(pool), held.value.bit_count())
+            error = ""
+        except AllocationError as refused:
+            error = str(refused)
         if error and error == getattr(record.body, "error", ""):
             free = (pool & ~policy.reserved_physical).bit_count()
             why = f"{has}, but {FULL_PCPUS_ONLY} asks for as many others before that is seen, and "
@@ -333,7 +337,6 @@ class CpuVerifier(CpuTable):
 
 
 def _instead(decided: CPUSet | str) -> str:
-    """What is decided, in words."""
     return f"refused, {decided}" if isinstance(decided, str) else f"it gets {text_of(decided)}"
 
 
@@ -383,15 +386,6 @@ def give(
         return policy.allocate_cpus(state, count, affinity, reusable)
     except AllocationError as error:
         return str(error)
-
-
-def refusal(policy: StaticPolicy, pool: CPUSet, count: int) -> str:
-    """Why a container that has so many CPUs is refused them; empty if it is not."""
-    try:
-        policy.enforce_smt_alignment(State(pool), count)
-    except AllocationError as error:
-        return str(error)
-    return ""
 
 
 def state_errors(policy: StaticPolicy, pool: CPUSet, held: Assignments) -> list[str]:

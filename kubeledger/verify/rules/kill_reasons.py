@@ -106,11 +106,8 @@ class Kill:
         None where lists show another one, or none before the kill.
         """
         pod, run, process = self.pod, self.run, self.context.process
-        pods, ts_ns, listed = (
-            self.context.pods,
-            self.record.ts_ns,
-            self.context.pods.of(self.record),
-        )
+        pods, ts_ns = self.context.pods, self.record.ts_ns
+        listed = pods.of(self.record)
         if run is None or listed is None or pod.listed_alive_ns is None:
             return None
         (first_ns, last_ns), began_ns = pod.listed_alive_ns, run.started_ns or 0

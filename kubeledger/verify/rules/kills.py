@@ -34,6 +34,7 @@ from kubeledger.verify.belief import (
     RuleVerifier,
     Ruling,
     all_of,
+    compared,
     judge,
     open_to,
     same,
@@ -286,10 +287,9 @@ class KillVerifier(RuleVerifier):
             self._finish(record, body, _over(worlds, specs))
 
     def _finish(self, record: Record, body: ContainerKilled, judgement: Judgement) -> None:
-        expected = judgement.expected or None
-        recorded = {name: getattr(body, name) for name in expected or {}}
         rule = _SYNC_RULE if body.reason in PROBE_OF_KILL else self.rule
-        self.conclude(record, subject_of(body), judgement, recorded=recorded or None, rule=rule)
+        shown = compared(record, judgement)
+        self.conclude(record, subject_of(body), judgement, recorded=shown, rule=rule)
 
     def _missing(self, body: ContainerKilled, specs: tuple[PodSpec, ...] | str) -> str | None:
         if self.context.profile is None:
@@ -350,7 +350,6 @@ class KillVerifier(RuleVerifier):
         return same(False, why, inputs=[ran[1]])
 
     def _judge(self, kill: Kill, spec: PodSpec) -> Judgement:
-        """In the world in which the spec is this one."""
         name, reason, profile = kill.name, kill.reason, self.context.known_profile
         if spec.container(name) is None:
             return same(False, f"the pod's spec has no container {name}", certain=True)

@@ -179,7 +179,6 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
                 self._followed_ns, self._followed_seq = record.ts_ns, self.seqs[0]
 
     def _follow(self, state: State) -> Manager:
-        """The manager holds this from now on."""
         self._manager = Manager(self.context.known_profile)
         self._manager.state = state
         return self._manager
@@ -318,7 +317,6 @@ def _as_sets(hints: OwnHints) -> dict[str, frozenset[TopologyHint]]:
 
 
 def _places(hints: OwnHints) -> str:
-    """Hints in words."""
     texts = (
         f"{nodes_text(hint.affinity)}{'' if hint.preferred else ' (not preferred)'}"
         for _, of in sorted(hints.items())

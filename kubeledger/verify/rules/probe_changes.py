@@ -14,7 +14,7 @@ from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTransitioned, Pro
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.state import NodeState
-from kubeledger.verify.belief import Belief, Judgement, RuleVerifier, judge, lacks, same
+from kubeledger.verify.belief import Belief, Judgement, RuleVerifier, compared, judge, lacks, same
 from kubeledger.verify.context import CachedResult, CachedResults, VerifyContext
 from kubeledger.verify.debts import Debt, Key
 from kubeledger.verify.evidence.processes import Process, is_one
@@ -221,7 +221,6 @@ class ChangeJudge(RuleVerifier, CachedResults):
     def _judge_expected(
         self, owed: Debt, worker: Worker, record: Record, body: ProbeTransitioned
     ) -> None:
-        """The change had to come on an earlier tick."""
         differ = {n: v for n, v in owed.expected.items() if getattr(body, n) not in (None, v)}
         allowed = record.cause in (None, owed.since.seq) and not differ
         why = owed.why.removesuffix(_NONE)
@@ -246,9 +245,8 @@ class ChangeJudge(RuleVerifier, CachedResults):
                 # What was cached before no line says: it may have been of another process.
                 missing = (WORKED_OUT,) if sound else (*judgement.missing, _BEFORE)
                 judgement = replace(judgement, verdict="unverifiable", missing=missing)
-        expected = judgement.expected
-        recorded = None if expected is None else {name: getattr(body, name) for name in expected}
-        self.conclude(record, subject_of(body), judgement, recorded=recorded)
+        shown = compared(record, judgement)
+        self.conclude(record, subject_of(body), judgement, recorded=shown)
 
     def _reconsider(self, worker: Worker, read_ns: int) -> None:
         """The counts say that no tick is missing since the reading before."""

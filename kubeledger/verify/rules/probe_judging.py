@@ -96,7 +96,6 @@ class Counts:
         self.logged_later = False
 
     def tick(self, worker: Worker, ts_ns: int, result: Result) -> None:
-        """A tick that counts was recorded."""
         tally = worker.tally = worker.tally or _Tally()
         tally.recent.append((ts_ns, tally.total))
         good, bad = tally.total
@@ -105,7 +104,6 @@ class Counts:
             tally.recent.popleft()
 
     def read(self, worker: Worker, record: Record, body: ProbeCountersRead) -> None:
-        """The counts of a worker were read."""
         if self._readings and self._readings[0].record.ts_ns != record.ts_ns:
             self.settle(None)
         worker.tally = worker.tally or _Tally()

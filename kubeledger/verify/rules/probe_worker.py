@@ -90,7 +90,6 @@ class Worker:
             self.loose = None
 
     def _open(self, belief: Belief[State], phrase: str) -> None:
-        """Any state is possible."""
         assert self.machine is not None
         first = belief.worlds[0].state
         states = self.machine.any_state(None if self.is_counted else False)
@@ -129,7 +128,6 @@ class Worker:
             belief.widen(lambda state: (Machine.follow(state, first),), _PROBED)
 
     def miss(self, span: Span, phrase: str, ts_ns: int, *, surely: bool = False) -> None:
-        """Ticks may be missing, or are."""
         machine = self.machine
         if machine is None or not span.most:
             return
@@ -210,7 +208,6 @@ class Worker:
             self.belief.worlds = (World(world.state.after(ticks), world.assumes),)
 
     def become(self, worlds: Iterable[tuple[State, tuple[str, ...]]]) -> None:
-        """Only these states are left."""
         if self.belief is not None:
             left = [World(state, assumes) for state, assumes in worlds]
             self.belief, self.loose = Belief(left, most=_WORLDS_MAX), None

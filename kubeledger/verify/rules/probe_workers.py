@@ -117,7 +117,6 @@ class Workers:
     # -- who is there ------------------------------------------------------------------------
 
     def kubelet_started(self, ts_ns: int) -> None:
-        """All workers are gone."""
         self._kubelet_ns = ts_ns
         self._first_reported_ns = None
         self._workers.clear()
@@ -130,7 +129,6 @@ class Workers:
         self._added.add(key)
 
     def pod_gone(self, key: str, *, instances: bool = True) -> None:
-        """The pod's workers have ended."""
         self._added.discard(key)
         for worker in [each for each in self._workers if each[0] == key]:
             del self._workers[worker]
@@ -225,7 +223,6 @@ class Workers:
         return (worker for name, worker in self._workers.items() if name[0] == key)
 
     def containers(self) -> set[str | None]:
-        """IDs of those that are probed."""
         return {worker.container_id for worker in self._workers.values()}
 
     def find(self, body: About, state: NodeState, ts_ns: int) -> Worker:
@@ -353,7 +350,6 @@ class Workers:
             self.follow(worker, container_id)
 
     def follow(self, worker: Worker, container_id: str | None) -> None:
-        """Let a worker take up a container."""
         instance = self.instance(worker)
         is_it = instance is not None and instance.container_id == container_id
         began_ns = instance.started_ns if instance is not None and is_it else None

@@ -239,10 +239,9 @@ class PullUsers:
         if access.granted:
             return same(True, access.why, inputs=inputs)
         why = f"{access.why}, so it cannot have been used without a pull"
-        rulings = [Ruling(allowed=False, why=why, expected={"decision": "pull"}, inputs=inputs)]
-        if self._context.coverage.is_of_log and self._may_be_gone(record.ts_ns):
-            rulings.append(Ruling(allowed=True, why="", assumes=(_RECORDS,)))
-        return judge(rulings)
+        denied = Ruling(allowed=False, why=why, expected={"decision": "pull"}, inputs=inputs)
+        may_be_gone = self._context.coverage.is_of_log and self._may_be_gone(record.ts_ns)
+        return judge([denied], unknown=[_RECORDS] * may_be_gone)
 
     def judge_pull(self, record: Record, body: PullDecided, specs: Specs) -> Judgement:
         """Judge that an image was pulled which policy ``IfNotPresent`` pulls if it is not there.
@@ -267,9 +266,7 @@ class PullUsers:
         expected: Fields | None = None if asked is None else {"decision": "present"}
         denied = Ruling(allowed=False, why=f"{why}been pulled again", expected=expected,
                         inputs=(pulled.seq,))  # fmt: skip
-        if not self._context.coverage.is_of_log:
-            return judge([denied])
-        return judge([denied, Ruling(allowed=True, why="", assumes=(_REMOVED,))])
+        return judge([denied], unknown=[_REMOVED] * self._context.coverage.is_of_log)
 
     def _asked(self) -> Requires | str | None:
         """For which images it is asked who may use them; None: for none; or what is missing."""

@@ -138,8 +138,6 @@ class PullVerifier(RuleVerifier):
             case "present":
                 judgements.append(self._users.judge(record, body, known))
                 self._users.used(record, body)
-            case "never":
-                pass
         self.conclude(record, subject_of(body), all_of(judgements))
 
     def _ended(self, record: Record, body: PullEnded, state: NodeState) -> None:
@@ -183,10 +181,8 @@ class PullVerifier(RuleVerifier):
         of_image = [(spec, policies) for spec, policies in of_image if policies]
         if not of_image:
             why = f"the pod has no {body.image} to be pulled for it"
-            rulings = [Ruling(allowed=False, why=why, inputs=(specs[0].seq,), certain=True)]
-            if self._may_be_changed(record, specs[0]):
-                rulings.append(Ruling(allowed=True, why="", assumes=(_CHANGED,)))
-            return judge(rulings)
+            denied = Ruling(allowed=False, why=why, inputs=(specs[0].seq,), certain=True)
+            return judge([denied], unknown=[_CHANGED] * self._may_be_changed(record, specs[0]))
         if any(None in policies for _, policies in of_image):
             return lacks(["imagePullPolicy"])
         if body.image is None and any(len(policies) > 1 for _, policies in of_image):
@@ -238,7 +234,7 @@ class PullVerifier(RuleVerifier):
         failed.back_off.keep(lambda value_ns: passed_ns + slack_ns >= value_ns)
         if rulings[0].allowed:
             return same(True, rulings[0].why)
-        return judge([*rulings, *self._in_a_hole(failed, record)])
+        return judge(rulings, unknown=self._in_a_hole(failed, record))
 
     def _held_back(self, record: Record, body: PullDecided, key: Key) -> Judgement:
         """Whether the back-off of a pull that was not tried had not passed."""
@@ -264,19 +260,16 @@ class PullVerifier(RuleVerifier):
                 failed.back_off.keep(lambda value_ns: since_ns < value_ns)
         if rulings[0].allowed:
             return same(True, rulings[0].why, inputs=rulings[0].inputs)
-        if is_open:
-            rulings.append(Ruling(allowed=True, why="", assumes=(_BETWEEN,)))
-        elif failed is not None:
-            rulings += self._in_a_hole(failed, record)
-        return judge(rulings)
+        lost = () if is_open or failed is None else self._in_a_hole(failed, record)
+        return judge(rulings, unknown=[_BETWEEN] if is_open else lost)
 
-    def _in_a_hole(self, failed: _Failures, record: Record) -> Iterator[Ruling]:
+    def _in_a_hole(self, failed: _Failures, record: Record) -> Iterator[str]:
         """What else may be where lines are known to be lost: a start of the kubelet, a failure."""
         loss = self.context.coverage.silent(failed.last_ns, record.ts_ns)
         # What files show behind the log's end may be another process's.
         of_files = record.evidence and all(piece.line is None for piece in record.evidence)
         if loss is not None and (loss.to_ts_ns is not None or of_files):
-            yield Ruling(allowed=True, why="", assumes=(loss.phrase,))
+            yield loss.phrase
 
     def _seen(self, key: tuple[str, str], record: Record) -> _Failures | None:
         """The failures of a pod's image; a pod that waits for it is synced every 10 s to 15 s.
@@ -375,7 +368,6 @@ _DOES: Final[Mapping[str, str]] = {
 
 
 def _by(policy: str, body: _Pull, assumes: tuple[str, ...], seq: int) -> Ruling:
-    """What a policy leads to."""
     decision = body.decision if isinstance(body, PullDecided) else "pull"
     if decision == "never":
         allowed = policy == NEVER

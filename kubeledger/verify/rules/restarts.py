@@ -53,7 +53,6 @@ class RestartVerifier(Starts):
         }
 
     def settle(self, state: NodeState) -> None:
-        """Lists that cannot all be right are said."""
         report_disputes(self.context)
 
     # -- restarts ----------------------------------------------------------------------------

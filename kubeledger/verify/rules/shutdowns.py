@@ -15,11 +15,7 @@ from kubeledger.kubelet.lifecycle.termination import (
     shutdown_group,
     shutdown_groups,
 )
-from kubeledger.model.bodies.lifecycle import (
-    PodAdmitted,
-    PodTerminated,
-    PodTerminating,
-)
+from kubeledger.model.bodies.lifecycle import PodAdmitted, PodTerminated, PodTerminating
 from kubeledger.model.bodies.node import ClockStepped, KubeletStarted, ShutdownProgressed
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S, format_ts

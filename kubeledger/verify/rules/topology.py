@@ -78,7 +78,6 @@ class Affinities(DeviceTable):
         self._refuted.clear()
 
     def offered(self, record: Record, body: HintsGenerated, state: NodeState) -> None:
-        """Hints came in: keep them for the merge that they cause."""
         self.context.alignment.offer(record, self.key(record, state), body)
 
     def decided(self, record: Record, body: AffinityDecided, state: NodeState) -> None:
@@ -284,7 +283,6 @@ def _text(hint: TopologyHint) -> str:
 
 
 def _hints_text(hints: Hints | None) -> str:
-    """What one resource is offered."""
     if hints is None:
         return "no preference"
     if not hints:

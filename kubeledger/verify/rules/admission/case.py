@@ -181,7 +181,6 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
         return sum(other.doubtful for other in self.others)
 
     def worlds(self) -> Iterator[tuple[Node, tuple[CountedPod, ...]]]:
-        """The node and the pods that count, in each world."""
         return ((node, pods) for pods in self._subsets() for node in self.nodes)
 
     def outcomes(self) -> Iterator[Choices]:
@@ -200,7 +199,6 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
         return next(self._in_world(node, others, ()))
 
     def _subsets(self) -> Iterator[tuple[CountedPod, ...]]:
-        """The pods that count, in each world."""
         for others in self._readings():
             yield others
             doubtful = [index for index, other in enumerate(others) if other.doubtful]

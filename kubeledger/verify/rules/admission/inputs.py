@@ -74,7 +74,6 @@ class AdmissionInputs:
         return node_name(self.context.timeline)
 
     def terminating(self, record: Record, body: PodTerminating, state: NodeState) -> None:
-        """A pod is stopped, perhaps because the node shuts down."""
         if body.reason == "shutdown":
             self.shutdown = record.seq
 

@@ -92,13 +92,11 @@ class Refusals:
         self._refused: dict[int, tuple[str | None, HintsGenerated]] = {}
 
     def note_hints(self, record: Record, body: HintsGenerated) -> None:
-        """Take in hints, for the merge that they cause."""
         self._offers[record.seq] = body
         if len(self._offers) > _OFFERS_MAX:
             self._offers.popitem(last=False)
 
     def note_manager(self, record: Record, body: ManagerDecision) -> None:
-        """Take in what a manager decided that is asked before the predicates."""
         if (refusal := refusal_of(body)) is not None:
             self._by_managers.setdefault(key_of_pod(body), []).append((record, refusal))
             offer = self._offers.get(record.cause or 0)

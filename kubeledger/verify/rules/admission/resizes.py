@@ -54,6 +54,7 @@ _SETTLED_NS: Final = 10 * NS_PER_S
 """A snapshot is named by the second it began in, and takes a while to be made."""
 _ASKED: Final = "what the pod asked for"
 _NOTHING: Final = ResourceRequirements()
+_Resources = dict[str, ResourceRequirements]
 _SWAP: Final = "which of its containers may swap"
 _OUTCOMES: Final = {DEFERRED: "deferred", INFEASIBLE: "infeasible"}
 
@@ -97,7 +98,8 @@ class Resizes:
             had = before[1].pods.get(uid)
             if len(may_be) == len(fresh) and had in (None, given):
                 continue
-            if any(_shows(given, _asked_in(each)) for _, each in may_be):
+            wants = (each.resources or {} for _, each in may_be)
+            if any(_shows(given, msgspec.convert(each, _Resources)) for each in wants):
                 continue
             if self._context.coverage.missing(since_ns, record.ts_ns) is not None:
                 continue  # another resize may be in a line that is lost
@@ -323,11 +325,7 @@ def _larger_than_node(case: AdmissionCase) -> str:
     return listing(amount(name, info.allocatable(name)) for name in over)
 
 
-def _asked_in(told: PodResized) -> dict[str, ResourceRequirements]:
-    return msgspec.convert(told.resources or {}, dict[str, ResourceRequirements])
-
-
-def _shows(given: PodResources, wanted: dict[str, ResourceRequirements]) -> bool:
+def _shows(given: PodResources, wanted: _Resources) -> bool:
     """Whether a state file shows what containers ask for, or were told to have."""
     shown = ((given.containers[n], of) for n, of in wanted.items() if n in given.containers)
     return all(

@@ -82,7 +82,6 @@ class AdmissionVerifier(RuleVerifier):
         }
 
     def settle(self, state: NodeState) -> None:
-        """The records, or the kubelet, end."""
         for case in self._cases.values():
             self._judge_victims(case.interval, None, state)
         for each in (self._cases, self._kills, self._decided):

@@ -166,7 +166,6 @@ class FirstPass:
         self.lists.listed(when, body.registered)
 
     def settle(self) -> None:
-        """Put in order all that was noted; as often as more of it was."""
         self.lists.settle()
         self._writes.sort()
         for entries in self.entries.values():

@@ -122,7 +122,6 @@ class DeviceLists:
         self._known.setdefault(resource, set()).update(ids)
 
     def settle(self) -> None:
-        """Find what holds in each span, by all that was noted; as often as more of it was."""
         self.clashes, self._settled = {}, {}
         self.reads.sort()
         read_at = {ts_ns for ts_ns, _ in self.reads}

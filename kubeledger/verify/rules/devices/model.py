@@ -273,7 +273,6 @@ class DeviceTable(RuleVerifier):
     def _by_rule(
         self, record: Record, devices: frozenset[str], holder: Holder, state: NodeState
     ) -> Judgement:
-        """By what was there."""
         evidence = self.evidence(record, state, holder)
         if not isinstance(evidence, Evidence):
             return evidence
@@ -335,7 +334,6 @@ class DeviceTable(RuleVerifier):
             self.holdings.take(holder, Held(devices, seq))
 
     def failed(self, record: Record, body: AllocationFailed, state: NodeState) -> None:
-        """Judge a refusal."""
         pod, container = self.key(record, state), body.container
         specs = self.specs(record) if container is None and body.resource is not None else []
         asking = [spec.name for spec in specs if spec.limit(body.resource or "")]

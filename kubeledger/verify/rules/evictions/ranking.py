@@ -26,7 +26,7 @@ from kubeledger.kubelet.eviction.signals import (
     VolumeStats,
     format_of,
 )
-from kubeledger.kubelet.kube.pod import Pod
+from kubeledger.kubelet.kube.pod import Pod, containers_of
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError, value_of
 from kubeledger.kubelet.preemption.explain import listing
 from kubeledger.model.bodies.eviction import PodSpared, PodUsage, PodUsageObserved, RankedPod
@@ -240,7 +240,6 @@ class Usages:
         return None
 
     def place(self, ts_ns: int, who: _Who, signal: str, layout: DiskLayout) -> Place:
-        """A pod's place in a ranking for a signal."""
         name, resource = f"{who.namespace}/{who.pod}", RESOURCE_OF[signal]
         pod, listed = self.spec(ts_ns, who)
         rows = self._rows.get(key_of_pod(who), [])
@@ -365,8 +364,7 @@ def _around(rows: Sequence[_Row], ts_ns: int) -> list[_Row]:
 
 def _most_memory(pod: Pod) -> int | None:
     """What the pod's cgroup lets it use; None where a container has no limit."""
-    containers = (*(pod.spec.containers or ()), *(pod.spec.init_containers or ()))
-    limits = [container.limits.get("memory") for container in containers]
+    limits = [container.limits.get("memory") for container in containers_of(pod)]
     stated = [limit for limit in limits if limit is not None]
     return sum(map(value_of, stated)) if len(stated) == len(limits) else None
 

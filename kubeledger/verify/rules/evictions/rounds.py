@@ -100,7 +100,6 @@ class Rounds(NodePressure):
         return False
 
     def begin(self, record: Record, body: EvictionSignalObserved) -> None:
-        """Another round begins with this reading."""
         self._configure(record.ts_ns)
         if self.last is not None:
             self.last.next_ns = record.ts_ns
@@ -192,7 +191,6 @@ class Rounds(NodePressure):
         return self._reclaim is not None
 
     def pressure(self, condition: str, since_ns: int, until_ns: int) -> Pressure:
-        """Whether the node has a condition through the whole of a span."""
         if self.last is None or self.last.ts_ns > since_ns:
             return Pressure()  # what was before the last round is not kept
         period_ns = self._context.settings.once(transition_period_ns)
@@ -223,7 +221,6 @@ class Rounds(NodePressure):
             self.recorded.configure(recorded, last_ns, ts_ns)
 
     def unknown(self) -> list[str]:
-        """What is missing before anything can be judged."""
         if self._context.profile is None:
             return [self._context.missing_profile]
         self._configure(self.last.ts_ns if self.last is not None else 0)

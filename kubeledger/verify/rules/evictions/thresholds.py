@@ -171,7 +171,6 @@ class Thresholds:
             self.beliefs[threshold] = belief
 
     def widen(self, ts_ns: int, phrase: str) -> None:
-        """Rounds may have been held since then that no record shows."""
         for belief in self.beliefs.values():
             _forget(belief, ts_ns, phrase)
 
@@ -279,7 +278,6 @@ class Conditions:
     def step(
         self, found: Round, beliefs: Mapping[Threshold, Belief[Met | None]], period_ns: int
     ) -> None:
-        """Follow the thresholds of a round."""
         ts_ns = found.ts_ns
         if self._open_at_first:
             self._open_at_first = False

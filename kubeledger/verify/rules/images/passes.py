@@ -115,7 +115,6 @@ class Passes:
         self._recent = [*self._recent[1 - _RECENT_MAX :], DetectPass(record, in_use, self._known)]
 
     def deleted(self, image_id: str) -> None:
-        """The image manager removed an image, and its record with it."""
         self.seen.discard(image_id)
         self._known = {k: known for k, known in self._known.items() if k != image_id}
 
@@ -206,7 +205,6 @@ class Disk:
             self._sizes[capacity] = _Size(seq, min(first_ns, ts_ns), max(last_ns, ts_ns))
 
     def forget(self) -> None:
-        """Another process has read nothing yet."""
         self._last = None
 
     def see(self, record: Record) -> Sample | None:

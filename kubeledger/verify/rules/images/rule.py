@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-import msgspec
 from msgspec.structs import replace
 
 from kubeledger.model.bodies.images import (
@@ -21,10 +20,9 @@ from kubeledger.model.bodies.node import ClockStepped, KubeletStarted
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
-from kubeledger.verify.belief import Judgement, RuleVerifier, all_of, lacks, same
+from kubeledger.verify.belief import RuleVerifier, all_of, compared, lacks, same
 from kubeledger.verify.context import Prescan, See, VerifyContext
 from kubeledger.verify.debts import Debt
-from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.images.passes import Disk, Passes
 from kubeledger.verify.rules.images.removals import (
     NO_PASS,
@@ -219,7 +217,7 @@ class ImageVerifier(RuleVerifier):
         if run.start is not None:
             judgement = judge_start(run, self._disk)
             run.start_denied = judgement.verdict == "impossible"
-            self.conclude(run.start, "node", judgement, recorded=_recorded(run.start, judgement))
+            self.conclude(run.start, "node", judgement, recorded=compared(run.start, judgement))
         worlds, doubtful = self._judge_removals(run)
         if run.end is not None:
             judgement = judge_end(run, self._disk, worlds, doubtful=doubtful)
@@ -229,7 +227,7 @@ class ImageVerifier(RuleVerifier):
                 run.end,
                 "node",
                 replace(judgement, inputs=(*run.inputs, *records)),
-                recorded=_recorded(run.end, judgement),
+                recorded=compared(run.end, judgement),
                 about={f"image/{image_id}": why for image_id, why in kept_of(run, worlds)},
                 place=next((piece for piece in run.end.evidence if piece not in begun), None),
             )
@@ -261,9 +259,8 @@ class ImageVerifier(RuleVerifier):
             elif run.pressure is not None:
                 judgement = all_of([judgement, run.pressure])
             inputs = (*seen, *run.inputs, *start, *judgement.inputs)
-            judgement = replace(judgement, inputs=inputs)
-            recorded = _recorded(record, judgement)
-            self.conclude(record, subject, judgement, recorded=recorded, rule=rule)
+            judgement, shown = replace(judgement, inputs=inputs), compared(record, judgement)
+            self.conclude(record, subject, judgement, recorded=shown, rule=rule)
         worlds = worlds if run.passes else []
         return worlds, not worlds or "unverifiable" in {each.verdict for each in judgements}
 
@@ -309,9 +306,3 @@ class ImageVerifier(RuleVerifier):
             owed.append(each)
         for each in owed:
             (self.context.convict if run.loose else self.context.debts.call)(each)
-
-
-def _recorded(record: Record, judgement: Judgement) -> Fields:
-    """What is recorded of that which is expected, or all."""
-    records, expected = msgspec.to_builtins(record.body), judgement.expected
-    return {name: records[name] for name in expected} if expected else records
