@@ -115,12 +115,7 @@ def judge(
         rulings: (n,) one a world, n >= 1.
         unknown: (m,) phrases: in a world with one of these the decision is allowed, too.
         cut: what is not known of worlds that were left out; None when these are all.
-
-    Raises:
-        ValueError: no ruling.
     """
-    if not rulings:
-        raise ValueError("a decision is judged in at least one world")
     rulings = [*rulings, *(Ruling(allowed=True, why="", assumes=(each,)) for each in unknown)]
     allowing = [ruling for ruling in rulings if ruling.allowed]
     denying = [ruling for ruling in rulings if not ruling.allowed]
@@ -276,8 +271,6 @@ class Belief(Generic[S]):
         ordered = list(cheapest.values())
         if len(ordered) > 1:
             ordered.sort(key=lambda world: len(world.assumes))
-        if not ordered:
-            raise ValueError("a belief holds at least one world")
         if len(ordered) > self._most:
             self.cut = True
         self.worlds = tuple(ordered[: self._most])

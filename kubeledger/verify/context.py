@@ -201,14 +201,11 @@ class VerifyContext:
         if self._next_process_ns is not None and record.ts_ns >= self._next_process_ns:
             process = self.timeline.process(record.ts_ns)
             if process is not None and process.has_begun(record):
-                self._use(process)
+                self.former_settings = Settings(self.variant, self.process)
+                self._next_process_ns = self.timeline.processes.next_ns(process)
+                self._take(process)
                 self.debts.restart()
         self.debts.observe(record)
-
-    def _use(self, process: Process) -> None:
-        self.former_settings = Settings(self.variant, self.process)
-        self._next_process_ns = self.timeline.processes.next_ns(process)
-        self._take(process)
 
     def _take(self, process: Process) -> None:
         self.process = process

@@ -52,12 +52,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         seq: the decision's record. For a decision that was not taken but had to be: the
             observation that had to lead to it; then ``recorded`` is None.
-        ts_ns: time of that record.
-        kind: the decision's kind.
         subject: what it is about, as ``why`` takes it (``pod/NS/NAME``,
             ``container/NS/POD/C``, ``image/ID``, ``device/RESOURCE/ID``, ``cgroup/PATH``) or
             ``node``.
-        verdict: see :data:`Verdict`.
         expected: what was decided again; None where the decision had not to be taken, or
             nothing can be said.
         recorded: the same fields of the record.
@@ -170,7 +167,6 @@ class Tally:
         by_kind: decision kind -> verdict -> how many.
         missing: missing input -> how many decisions lack it.
         inferred: verdict -> how many decisions that an import inferred.
-        contradictions, violations: how many.
     """
 
     def __init__(self) -> None:

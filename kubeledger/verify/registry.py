@@ -21,8 +21,6 @@ class Rule(NamedTuple):
     """Where a verifier stands.
 
     Attributes:
-        module: its module in :mod:`kubeledger.verify.rules`.
-        name: its class.
         concerns: kinds of records, or subsystems (what stands before the dot), without which it
             has nothing to say: all that it decides, and whatever else it finds something wrong
             with. What it looks at besides is not among them.

@@ -118,7 +118,6 @@ class Seam(msgspec.Struct):
         seq: all records before this one were seen, and none else.
         latest_ns: the latest time of these.
         noted_seq, noted_ns: the same of those that evidence was noted from.
-        at: what is known then.
     """
 
     seq: int
@@ -183,7 +182,6 @@ def carry_on(
     """What follows on what is known at the beginning of a stretch.
 
     Args:
-        at: what is known.
         ahead: records of its ``kinds`` that were not noted yet, in the order of replay.
         records: those that were not seen yet, in the order of replay.
         starts: (n,) of the stretches that begin with those, as of :func:`verify`.

@@ -49,7 +49,6 @@ class ResourceChange(_ContainerChange, frozen=True, kw_only=True):
     """What a container would ask for instead.
 
     Attributes:
-        part: of its resources.
         amount: a quantity; None: nothing is asked for.
     """
 
@@ -76,7 +75,6 @@ class ProbeChange(_ContainerChange, frozen=True, kw_only=True):
     """What a container's probe would ask for instead.
 
     Attributes:
-        probe_type: which of its probes.
         field: of the probe, as the API names it.
         value: an integer; seconds for all but the thresholds.
     """
@@ -107,7 +105,6 @@ class PodFieldChange(_Change, frozen=True, kw_only=True):
 
     Attributes:
         field: ``priority`` or ``terminationGracePeriodSeconds``.
-        value: an integer.
     """
 
     field: str
@@ -170,7 +167,6 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
 _FOLLOWS = frozenset({"qosClass", "resources", "allocatedResources"})
 
 RECORDED = Variant()
-"""Nothing replaced."""
 
 
 # The kubelet's settings at one instant, under a variant.

@@ -127,7 +127,6 @@ class Coverage:
         *LostRecords.KINDS,
         *PodsWithoutAdd.KINDS,
     )
-    """Kinds of the records that this needs."""
 
     def __init__(self) -> None:
         self._thinned: list[tuple[int, LogThinned]] = []
@@ -234,10 +233,9 @@ class Coverage:
         for seq, phrase in [*self._whole, *[(0, _UNJOINED)] * unjoined]:
             self._apart.append((0, 0, None))
             self._add(seq, phrase, poison=(None, None))
-        for pod in self._pods_without_add.found():
-            span = pod.from_ts_ns, pod.to_ts_ns
-            phrase = f"the log's lines about pod {pod.name}, which are lost"
-            self._add(pod.seq, phrase, poison=span, missing=span)
+        for seq, name, began_ns, to_ns in self._pods_without_add.found():
+            phrase = f"the log's lines about pod {name}, which are lost"
+            self._add(seq, phrase, poison=(began_ns, to_ns), missing=(began_ns, to_ns))
 
     def _all_lost(self) -> Iterator[tuple[int, str, int | None, int | None]]:
         """Of what is lost with all lines of a span: record, words, from when to when."""
@@ -328,7 +326,6 @@ class Coverage:
         """The loss that a verdict at a time must take into account; None when there is none.
 
         Args:
-            ts_ns: time of what is judged.
             kind: of the decision; classes of lines that it rests on may not be logged.
             owed: it is not there, and its own lines may not be logged.
             by_lines: lines between two steps of the clock are compared, and no file.

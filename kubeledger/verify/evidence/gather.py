@@ -41,7 +41,6 @@ class Gathered(msgspec.Struct):
     """What all signs together say.
 
     Attributes:
-        pods: key -> pod.
         configured: process -> a config line of it.
         listed: (n,) times of the kubelet's lists.
         preempted_for: pod -> when the last victim was killed for it, as far as records show.
@@ -194,10 +193,6 @@ def still_asked(entries: list[HistoryEntry], before_ns: int) -> list[HistoryEntr
 
     Of the runs of a container those go between the first and the one that began last by then; of
     lists that show the pod alike, and of updates, those between the first and the last in a row.
-
-    Args:
-        entries: of the pod, in any order.
-        before_ns: nobody asks for earlier times.
     """
     if sum(entry.ts_ns < before_ns for entry in entries) < _SETTLED_MIN:
         return entries
@@ -295,12 +290,7 @@ _MASKS: Final = ("<", "[", "(", "*")
 
 
 def are_unjoined(pods: Entries, specs: PodRegister) -> bool:
-    """Whether most identities that two sources share mean other pods, or containers, in each.
-
-    Args:
-        pods: what all sources say of each.
-        specs: what lists show of their containers.
-    """
+    """Whether most identities that two sources share mean other pods, or containers, in each."""
     names: dict[str, set[str]] = {}
     uids, joined = set[str](), set[str]()
     apart = masked = strange = familiar = 0

@@ -24,11 +24,9 @@ POD_ENDS: Final = frozenset(
     {"preempted", "pod_deleted", "evicted", "deadline_exceeded", "node_shutdown", "orphaned"}
     | {"pod_ended"}
 )
-"""Reasons of kills that end the pod."""
 _END_EVENTS: Final = frozenset(
     {"Preempting", "Preempted", "Evicted", "DeadlineExceeded", "ExceededGracePeriod"}
 )
-"""Reasons of events that show a pod's end."""
 
 
 class Listing(msgspec.Struct, frozen=True):

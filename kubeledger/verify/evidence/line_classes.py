@@ -242,7 +242,6 @@ class LoggedClasses:
     """
 
     KINDS: tuple[type[Body], ...] = (ImportCompleted, *(k for c in _CLASSES for k in c.kinds))
-    """Kinds of the records that this needs."""
 
     def __init__(self) -> None:
         self.is_read = False
@@ -296,7 +295,6 @@ class LostRecords:
     """What records show to be lost, and what came back since."""
 
     KINDS: tuple[type[Body], ...] = (ImportCompleted, RecordsLost)
-    """Kinds of the records that this needs."""
 
     def __init__(self) -> None:
         self._losses: list[tuple[int, RecordsLost]] = []

@@ -38,7 +38,6 @@ class Machine:
     """
 
     KINDS: tuple[type[Body], ...] = (EvictionSignalObserved, NodeObserved)
-    """Kinds of the records that this needs."""
 
     def __init__(self) -> None:
         self._noted: list[tuple[int, int, NodeObserved]] = []
@@ -136,7 +135,6 @@ class Offer(NamedTuple):
     """Hints that were generated for a pod or container.
 
     Attributes:
-        pod: its key.
         hints: what is merged, resource -> hints.
         missing: providers whose hints are not known, as noun phrases.
     """

@@ -293,10 +293,6 @@ def inherited(
     """A pod's intervals in processes that show nothing of it, though nothing showed its end before.
 
     Each process is handed all pods again: that line may be lost, or the pod went meanwhile.
-
-    Args:
-        intervals: (n,) its other intervals, in order.
-        entries: all that is shown of it, in order.
     """
     lasts = {interval.process: interval for interval in intervals}
     unlisted = [entry.ts_ns for entry in entries if entry.listing and not entry.listing.alive]

@@ -34,7 +34,6 @@ class Process(msgspec.Struct):
     """One kubelet process.
 
     Attributes:
-        number: of the process, from 0.
         pid: None when the form of the log has none.
         version: ``1.36.2``; None when nothing says.
         started_ns: when its log begins.
@@ -99,7 +98,6 @@ class Processes:
     """
 
     KINDS: tuple[type[Body], ...] = (KubeletStarted, SettingsObserved)
-    """Kinds of the records that this needs."""
 
     def __init__(self) -> None:
         self.all: list[Process] = []

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 from operator import itemgetter
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -145,7 +145,6 @@ class LoopIterations:
         PodPreempted,
         PodRejected,
     )
-    """Kinds of the records that this needs."""
 
     def note(self, record: Record) -> None:
         body = record.body
@@ -240,25 +239,10 @@ _READ_NS = 10 * NS_PER_S
 """A list may be of the process before, or after, if it was read so near to a start; a line not."""
 
 
-class PodWithoutAdd(NamedTuple):
-    """A pod whose config line is missing, and the kubelet process of which it is missing.
-
-    Attributes:
-        seq: the list, or line, that shows it.
-        from_ts_ns, to_ts_ns: of the process; None: to the end.
-    """
-
-    seq: int
-    name: str
-    from_ts_ns: int
-    to_ts_ns: int | None
-
-
 class PodsWithoutAdd:
     """Gathered in the first reading, in any order."""
 
     KINDS: tuple[type[Body], ...] = (KubeletStarted, PodConfigChanged, PodListed, PodPreempted)
-    """Kinds of the records that this needs."""
 
     def __init__(self) -> None:
         self._starts: list[tuple[int, bool]] = []
@@ -296,8 +280,8 @@ class PodsWithoutAdd:
 
     def forget(self, gone: Collection[str]) -> None:
         """Nobody asks for some pods any more, by their UIDs; what the log lacks is still known."""
-        for pod in self.found() if gone else ():
-            self._found.setdefault(pod.from_ts_ns, {})[pod.name] = pod.seq
+        for seq, name, began_ns, _ in self.found() if gone else ():
+            self._found.setdefault(began_ns, {})[name] = seq
         for known in (self._listed, self._victims, self._created):
             for key in [key for key in known if key[0] in gone]:
                 del known[key]
@@ -310,8 +294,11 @@ class PodsWithoutAdd:
     def logged(self, ts_ns: int) -> None:
         self._last_line_ns = max(self._last_line_ns, ts_ns)
 
-    def found(self) -> Iterator[PodWithoutAdd]:
-        """The pods, one a process at most for each."""
+    def found(self) -> Iterator[tuple[int, str, int, int | None]]:
+        """Record that shows a pod, its name, and the process that has no line: from when, to when.
+
+        None: to the end. For each pod one a process at most.
+        """
         lists, starts = sorted(self._lists), [*sorted(self._starts), (_NEVER, True)]
         pods = {**self._listed, **self._victims}
         shown = [(self._spans(pod), self._victims.get(pod, []), pod) for pod in pods]
@@ -320,7 +307,7 @@ class PodsWithoutAdd:
             to_ns = None if end_ns == _NEVER else end_ns
             found = self._found.get(began_ns, {})
             for name, seq in found.items():
-                yield PodWithoutAdd(seq, name, began_ns, to_ns)
+                yield seq, name, began_ns, to_ns
             if not from_start or not _any_in(began_ns, end_ns, *self._adds.values()):
                 continue
             for spans, killed, (uid, name) in shown:
@@ -333,7 +320,7 @@ class PodsWithoutAdd:
                     seqs += [seq] if index < len(lists) and lists[index] < last_ns else []
                 adds = [self._adds.get(key, []) for key in _keys(uid, name)]
                 if seqs and not _any_in(began_ns, end_ns, *adds):
-                    yield PodWithoutAdd(min(seqs), name, began_ns, to_ns)
+                    yield min(seqs), name, began_ns, to_ns
 
     def _spans(self, pod: _Pod) -> list[tuple[int, int, int]]:
         """From which list until before which it is there: only what changed has a record."""

@@ -54,7 +54,6 @@ class Timeline:
     """Everything that lives on one node."""
 
     KINDS: tuple[type[Body], ...] = (*Processes.KINDS, *ENTRY_KINDS)
-    """Kinds of the records that this needs."""
 
     def __init__(self, coverage: Coverage, specs: PodRegister, times: Times) -> None:
         """All of these are filled beside this, and settled before it."""
@@ -221,7 +220,6 @@ class Timeline:
         the same age, and static pods, in an order that only the topology manager's records show.
 
         Args:
-            interval: of the pod, which a config line added.
             by_ns: it was judged by then, where a record shows that better than the decision.
         """
         start_ns, end_ns = self.admission_span(interval, by_ns)

@@ -95,7 +95,6 @@ class Times:
         NodeTroubled,
         PodTerminated,
     )
-    """Kinds of the records that this needs."""
 
     def __init__(self, instances: ListedInstances) -> None:
         """``instances`` is filled beside this."""

@@ -73,8 +73,6 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
     """One manager's table of assignments.
 
     Attributes:
-        manager: in words.
-        file: name of the manager's state file.
         denied: what it means when the file shows something else than the lines showed.
         released: the kubelet's function that gives back; ``validated`` the one that checks a file.
         grants, releases, shortages, refusals: of containers, and of the state file.

@@ -327,10 +327,7 @@ def judge_policy(
     """Judge a restart by its container's restart policy, in every version of the spec.
 
     Args:
-        facts: of the kubelet version.
         specs: (n,) n >= 1.
-        body: the restart.
-        before: the instance that ended.
         remade: the pod got another sandbox since, so that all of it runs again.
         lost: why a line about a kill may be missing: one whose definition changed is killed and
             started again whatever the policy; None where a record would show that.

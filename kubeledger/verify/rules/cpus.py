@@ -362,7 +362,6 @@ def told_by(error: str, asked: int) -> tuple[int | None, bool] | None:
     Of those only the CPUs of cores without a reserved one are counted.
 
     Args:
-        error: its text.
         asked: CPUs that the container asks for. The text has what was left of them once those on
             the affinity's NUMA nodes were taken.
 

@@ -112,7 +112,6 @@ class OomVariant:
         self._decided: set[str] = set()
 
     def seen(self, record: Record, body: CgroupUpdated) -> None:
-        """A cgroup's files, which are others with each version."""
         self.unified = is_unified(body)
 
     # -- limits ----------------------------------------------------------------------------

@@ -18,9 +18,8 @@ from kubeledger.kubelet.cgroups.node_config import (
 from kubeledger.kubelet.cgroups.pod_config import shares_of_milli_cpu
 from kubeledger.kubelet.devicemanager.reducer import DeviceManagerState
 from kubeledger.kubelet.kube.configuration import EvictionThresholdError
-from kubeledger.kubelet.kube.pod import Pod, Taint
+from kubeledger.kubelet.kube.pod import Taint
 from kubeledger.kubelet.kube.quantity import ZERO, Quantity, QuantityError
-from kubeledger.kubelet.lifecycle.predicate import tolerates_no_execute
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.node import NodeObserved
 from kubeledger.model.record import Record
@@ -28,12 +27,6 @@ from kubeledger.model.units import whole_number
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.evidence.timeline import Timeline
 from kubeledger.verify.variant import UNKNOWN, Settings
-
-_OF_SHORT_LIFE: Final = tuple(
-    Taint(key=f"node.kubernetes.io/{name}", effect="NoExecute")
-    for name in ("not-ready", "unreachable")
-)
-"""Taints that come and go with the node's heartbeat."""
 
 
 class NodeRecord(NamedTuple):
@@ -123,11 +116,6 @@ def hostname(settings: Settings) -> str | None:
     """
     name = settings.get("--hostname-override")
     return name.strip().lower() or None if isinstance(name, str) else None
-
-
-def tolerates_short_taints(pod: Pod) -> bool:
-    """Whether no taint that was there for moments alone can have kept the pod out."""
-    return tolerates_no_execute(_OF_SHORT_LIFE, pod.spec.tolerations or ())
 
 
 def _registered(settings: Settings) -> tuple[Taint, ...]:

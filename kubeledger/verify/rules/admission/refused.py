@@ -19,10 +19,12 @@ from kubeledger.kubelet.kube.containermanager import (
     UNEXPECTED_REASON,
     AllocationError,
 )
+from kubeledger.kubelet.kube.pod import Taint
 from kubeledger.kubelet.kube.podclass import is_critical_pod
 from kubeledger.kubelet.kube.podtotals import is_pod_level
 from kubeledger.kubelet.kube.resources import is_extended_resource
 from kubeledger.kubelet.lifecycle.nodeinfo import NodeInfo, pod_request
+from kubeledger.kubelet.lifecycle.predicate import tolerates_no_execute
 from kubeledger.kubelet.lifecycle.termination import NOT_ADMITTED
 from kubeledger.kubelet.profile.resourcemanagers import TopologyFacts
 from kubeledger.kubelet.topologymanager.policy import (
@@ -62,7 +64,6 @@ from kubeledger.verify.rules.admission.judging import (
     said_in,
     short_of,
 )
-from kubeledger.verify.rules.admission.nodes import tolerates_short_taints
 
 ManagerDecision = AffinityDecided | AllocationFailed | CpuAllocationFailed | MemoryAllocationFailed
 """Decisions of managers that are asked before the predicates."""
@@ -186,6 +187,11 @@ _ELSEWHERE: Final = {
     "TopologyAffinityError": "the topology manager's decision",
 }
 """Reason of a handler that is not run here -> what it looks at."""
+_OF_SHORT_LIFE: Final = tuple(
+    Taint(key=f"node.kubernetes.io/{name}", effect="NoExecute")
+    for name in ("not-ready", "unreachable")
+)
+"""Taints that come and go with the node's heartbeat, and may have kept a pod out for moments."""
 _LATE: Final = ("AppArmor", "NodeShutdown", "PodFeatureUnsupported")
 """Of handlers after the predicates: what the predicates refuse does not get to them."""
 
@@ -295,7 +301,8 @@ def _left_open(case: AdmissionCase, likely: AdmissionOutcome, body: PodRejected)
         yield "what the device manager held"
     yield from case.unknown_inputs
     yield from case.unknown_of_node(reasons)
-    if case.taints_known and reason == "TaintToleration" and not tolerates_short_taints(case.pod):
+    may_be_short = not tolerates_no_execute(_OF_SHORT_LIFE, case.pod.spec.tolerations or ())
+    if case.taints_known and reason == "TaintToleration" and may_be_short:
         yield TAINTS
     by_rank = result.reason == "NodeAffinity" or result.reason.startswith("OutOf")
     if reason == "NodeName" and not case.named and not by_rank:

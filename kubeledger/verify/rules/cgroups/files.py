@@ -61,7 +61,6 @@ def kernel_values(
     """The files of a cgroup that was made for what is asked for.
 
     Args:
-        unified: cgroup v2.
         shares: (1 or more,) CPU shares.
         memory: (1 or more,) limits in bytes; None and 0 are no limit.
         quota_us: None, 0 and -1 are no quota.

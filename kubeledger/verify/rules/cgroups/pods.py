@@ -49,19 +49,93 @@ _TELLS_NS: Final = 60 * NS_PER_S
 """So long after its start a process shows itself, at any verbosity."""
 
 
-class Creators:
-    """Who made the cgroups that snapshots show."""
+_AS_MADE: Final = frozenset({"100", "1024", "-1", "max", "max 100000"})
+"""The kernel's values of a new cgroup: weight or shares, no quota, no limit."""
+_BEFORE_RESIZE: Final = "what the pod had before it was resized"
+_READABLE: Final = "a readable spec of the pod"
+_BY_SETTINGS: Final = frozenset(
+    {
+        *("cpu_quota_us", "cpu_period_us", "unified/cpu.max", "other/pids.max"),
+        *(f"unified/{name}" for name in ("pids.max", "memory.min", "memory.low", "memory.high")),
+    }
+)
+"""Values that another process may have asked for by other settings."""
+_UNLISTED: Final = "the resources that the pod had then, which no list shows"
+_MAKER: Final = "the settings of the kubelet process that made the cgroup"
+_SOON_NS: Final = 30 * NS_PER_S
+"""A list that is read so soon after a pod was made shows what it was made with."""
+_UNREADABLE = (msgspec.ValidationError, BadInputError, QuantityError, CgroupNameError)
 
-    def __init__(self, context: VerifyContext) -> None:
+
+class PodLevels:
+    """Judges the cgroups of pods and of containers.
+
+    Attributes:
+        resized_ns: pod -> when it was resized, as lines tell it.
+    """
+
+    def __init__(self, context: VerifyContext, rules_of: Callable[[Process], Rules | None]) -> None:
         self._context = context
         self._made_ns: dict[str, int] = {}
+        self.resized_ns: dict[str | None, list[int]] = {}
+        self._rules_of = rules_of
 
-    def prescan(self, record: Record, body: CgroupUpdated) -> None:
+    def prescan(self, record: Record, body: PodResized) -> None:
+        self.resized_ns.setdefault(body.pod_uid, []).append(record.ts_ns)
+
+    def see_made(self, body: CgroupUpdated, ts_ns: int) -> None:
+        """A snapshot shows a cgroup, which was made by then."""
         if body.level == "pod" and body.pod_uid:
-            first_ns = self._made_ns.get(body.pod_uid, record.ts_ns)
-            self._made_ns[body.pod_uid] = min(first_ns, record.ts_ns)
+            self._made_ns[body.pod_uid] = min(self._made_ns.get(body.pod_uid, ts_ns), ts_ns)
 
-    def of_pod(self, key: str, ts_ns: int) -> list[Process | None]:
+    def level(
+        self, record: Record, body: CgroupUpdated, now: Rules, state: NodeState
+    ) -> tuple[Judgement, Compared | None]:
+        """By the rules of whichever process made it.
+
+        One of which nothing is known may have had any settings: a world in which the values that
+        settings decide are as they are.
+        """
+        where = parse_cgroup_path(body.cgroup)
+        uid = body.pod_uid if where is None else where.pod_uid
+        listed = self._context.pods.at(record.ts_ns, uid) if uid is not None else None
+        if listed is None or uid is None:
+            return lacks(["the pod's spec"]), None
+        if body.level == "pod" or body.container_id is None:
+            creators = self._makers_of_pod(uid, record.ts_ns)
+        else:
+            creators = self._makers_of_container(body.container_id, uid, record.ts_ns)
+            body = self._named(body, state)
+        asked = [None if each is None else self._rules_of(each) for each in creators] or [now]
+        with suppress(*_UNREADABLE):
+            asked += [now] if now.resizes(listed) else []
+        found: list[Compared] = []
+        for rules in {id(rules): rules for rules in asked if rules is not None}.values():
+            compared = self._by(body, listed, rules)
+            if isinstance(compared, list):
+                return lacks(compared), None
+            found.append(compared)
+        if not found:
+            return lacks([_MAKER]), None
+        worst = next((each for each in found if not each.ruling.allowed), found[0])
+        if not worst.ruling.allowed and self._is_unwritten(body, record.ts_ns, worst):
+            why = f"{worst.ruling.why} (not written yet: its container was only being created)"
+            ruling = replace(worst.ruling, allowed=True, chosen=False, why=why)
+            found = [replace(worst, ruling=ruling, differing={})]
+            worst = found[0]
+        rulings = [each.ruling for each in found]
+        if None in asked:
+            may_be = _BY_SETTINGS.issuperset(worst.differing)
+            rulings.append(Ruling(allowed=may_be, why="an unknown process made it"))
+        resized = any(rules is not None and rules.resizes(listed) for rules in asked)
+        # No line that is not there tells of a process, or of a container just made, that fits what
+        # neither a new cgroup has nor settings decide.
+        wrong = [value_of(body, key) for key in worst.differing.keys() - _BY_SETTINGS]
+        certain = not resized and any(str(value) not in _AS_MADE for value in wrong)
+        each_of = (replace(r, assumes=(_MAKER,) * r.allowed, certain=certain) for r in rulings)
+        return judge([*each_of]), worst
+
+    def _makers_of_pod(self, key: str, ts_ns: int) -> list[Process | None]:
         """The processes that may have made the cgroup of a pod that a snapshot shows at a time.
 
         The likeliest comes first; None stands for a process of which nothing is known.
@@ -71,8 +145,7 @@ class Creators:
         made_ns = min((*ran, self._made_ns.get(key, ts_ns), ts_ns))
         return self._between(self._synced_ns(key), made_ns)
 
-    def of_container(self, of: str, key: str, ts_ns: int) -> list[Process | None]:
-        """The same of a container's."""
+    def _makers_of_container(self, of: str, key: str, ts_ns: int) -> list[Process | None]:
         timeline = self._context.timeline
         run = timeline.history(key).run(of)
         if run is not None and run.started_ns is not None:
@@ -110,89 +183,6 @@ class Creators:
         """The process that ran last by a time; -1 for one before those known."""
         processes = self._context.timeline.processes.all
         return bisect_right(processes, ts_ns, key=lambda process: process.started_ns) - 1
-
-
-_AS_MADE: Final = frozenset({"100", "1024", "-1", "max", "max 100000"})
-"""The kernel's values of a new cgroup: weight or shares, no quota, no limit."""
-_BEFORE_RESIZE: Final = "what the pod had before it was resized"
-_READABLE: Final = "a readable spec of the pod"
-_BY_SETTINGS: Final = frozenset(
-    {
-        *("cpu_quota_us", "cpu_period_us", "unified/cpu.max", "other/pids.max"),
-        *(f"unified/{name}" for name in ("pids.max", "memory.min", "memory.low", "memory.high")),
-    }
-)
-"""Values that another process may have asked for by other settings."""
-_UNLISTED: Final = "the resources that the pod had then, which no list shows"
-_MAKER: Final = "the settings of the kubelet process that made the cgroup"
-_SOON_NS: Final = 30 * NS_PER_S
-"""A list that is read so soon after a pod was made shows what it was made with."""
-_UNREADABLE = (msgspec.ValidationError, BadInputError, QuantityError, CgroupNameError)
-
-
-class PodLevels:
-    """Judges the cgroups of pods and of containers.
-
-    Attributes:
-        creators: must see all snapshots first.
-        resized_ns: pod -> when it was resized, as lines tell it.
-    """
-
-    def __init__(self, context: VerifyContext, rules_of: Callable[[Process], Rules | None]) -> None:
-        self._context = context
-        self.creators = Creators(context)
-        self.resized_ns: dict[str | None, list[int]] = {}
-        self._rules_of = rules_of
-
-    def prescan(self, record: Record, body: PodResized) -> None:
-        self.resized_ns.setdefault(body.pod_uid, []).append(record.ts_ns)
-
-    def level(
-        self, record: Record, body: CgroupUpdated, now: Rules, state: NodeState
-    ) -> tuple[Judgement, Compared | None]:
-        """By the rules of whichever process made it.
-
-        One of which nothing is known may have had any settings: a world in which the values that
-        settings decide are as they are.
-        """
-        where = parse_cgroup_path(body.cgroup)
-        uid = body.pod_uid if where is None else where.pod_uid
-        listed = self._context.pods.at(record.ts_ns, uid) if uid is not None else None
-        if listed is None or uid is None:
-            return lacks(["the pod's spec"]), None
-        if body.level == "pod" or body.container_id is None:
-            creators = self.creators.of_pod(uid, record.ts_ns)
-        else:
-            creators = self.creators.of_container(body.container_id, uid, record.ts_ns)
-            body = self._named(body, state)
-        asked = [None if each is None else self._rules_of(each) for each in creators] or [now]
-        with suppress(*_UNREADABLE):
-            asked += [now] if now.resizes(listed) else []
-        found: list[Compared] = []
-        for rules in {id(rules): rules for rules in asked if rules is not None}.values():
-            compared = self._by(body, listed, rules)
-            if isinstance(compared, list):
-                return lacks(compared), None
-            found.append(compared)
-        if not found:
-            return lacks([_MAKER]), None
-        worst = next((each for each in found if not each.ruling.allowed), found[0])
-        if not worst.ruling.allowed and self._is_unwritten(body, record.ts_ns, worst):
-            why = f"{worst.ruling.why} (not written yet: its container was only being created)"
-            ruling = replace(worst.ruling, allowed=True, chosen=False, why=why)
-            found = [replace(worst, ruling=ruling, differing={})]
-            worst = found[0]
-        rulings = [each.ruling for each in found]
-        if None in asked:
-            may_be = _BY_SETTINGS.issuperset(worst.differing)
-            rulings.append(Ruling(allowed=may_be, why="an unknown process made it"))
-        resized = any(rules is not None and rules.resizes(listed) for rules in asked)
-        # No line that is not there tells of a process, or of a container just made, that fits what
-        # neither a new cgroup has nor settings decide.
-        wrong = [value_of(body, key) for key in worst.differing.keys() - _BY_SETTINGS]
-        certain = not resized and any(str(value) not in _AS_MADE for value in wrong)
-        each_of = (replace(r, assumes=(_MAKER,) * r.allowed, certain=certain) for r in rulings)
-        return judge([*each_of]), worst
 
     def _by(self, body: CgroupUpdated, listed: ListedPod, rules: Rules) -> Compared | list[str]:
         """By the rules of one process; words for what is missing."""

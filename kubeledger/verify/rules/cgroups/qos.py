@@ -203,7 +203,8 @@ class QOSLevels:
         write: Write | None,
     ) -> Option:
         """All that a write can have left by any sum of requests, the usual one first."""
-        unified, qos_class = is_unified(body), _class_of(body)
+        unified, where = is_unified(body), parse_cgroup_path(body.cgroup)
+        qos_class = body.qos_class if where is None else where.qos_class
         burstable, percent = qos_class == "Burstable", rules.reserve_percent
         reserve = None if percent == NO_RESERVE else percent
         allocatable = None if reserve is None else self._allocatable(ts_ns, rules)
@@ -267,11 +268,6 @@ def _agreeing(write: Write, sums: Sums) -> list[Amounts]:
     logged = [write.reserves.get(name, (0, None, 0))[1] for name in ("Guaranteed", "Burstable")]
     return [each for each in sums.memory
             if all(n in (None, asked) for n, asked in zip(logged, each, strict=True))]  # fmt: skip
-
-
-def _class_of(body: CgroupUpdated) -> str | None:
-    where = parse_cgroup_path(body.cgroup)
-    return body.qos_class if where is None else where.qos_class
 
 
 def _protection(asked: Sequence[QOSRequests], rules: Rules) -> Values:

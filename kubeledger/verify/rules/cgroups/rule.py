@@ -246,7 +246,7 @@ class CgroupVerifier(RuleVerifier):
 
     def _prescan(self, record: Record, body: CgroupUpdated) -> None:
         self._removals.prescan(record, body)
-        self._pods.creators.prescan(record, body)
+        self._pods.see_made(body, record.ts_ns)
         if body.level == "qos":
             self._changes.add((body.cgroup, record.ts_ns))
 

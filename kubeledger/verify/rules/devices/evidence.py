@@ -64,7 +64,6 @@ class Holdings:
     Attributes:
         complete: every holder is known: the kubelet's start or a checkpoint was seen.
         restored: some were there before the log, perhaps others whose lines are lost, too.
-        run: number of the kubelet process.
     """
 
     def __init__(self) -> None:
@@ -180,20 +179,14 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         return replace(self, in_use=in_use, listed=self.listed.opened())
 
     @property
-    def free(self) -> _Devices:
-        """Devices that were certainly to be had."""
-        if self.in_use.unknown:
-            return frozenset()
-        return self.listed.healthy - self.in_use.certain - self.in_use.maybe - self.reuse
-
-    @property
     def perhaps_free(self) -> _Devices:
         """Devices that may have been to be had."""
         return self.listed.maybe - self.in_use.certain - self.reuse
 
     def is_exact(self) -> bool:
         """Nothing is open but the kubelet's own choice, and NUMA nodes."""
-        return self.listed.complete and not self.in_use.unknown and self.free == self.perhaps_free
+        free = self.listed.healthy - self.in_use.certain - self.in_use.maybe - self.reuse
+        return self.listed.complete and not self.in_use.unknown and free == self.perhaps_free
 
     def inputs(self, topics: Iterable[Topic], devices: Collection[str] = ()) -> tuple[str, ...]:
         """Topics as inputs that are missing; ``devices`` are those of a claim."""

@@ -276,8 +276,7 @@ def nodes_text(mask: int | None) -> str:
 
 def surroundings(evidence: Evidence) -> str:
     """Which devices were there, which were free, and who held the others."""
-    listed, in_use = evidence.listed, evidence.in_use
-    free = evidence.free if evidence.is_exact() else evidence.perhaps_free
+    listed, in_use, free = evidence.listed, evidence.in_use, evidence.perhaps_free
     perhaps = "" if evidence.is_exact() else "perhaps "
     parts = [f"{times(len(free), f'{perhaps}free healthy device')}: {listing(free)}"]
     by_holder: dict[str, list[str]] = {}

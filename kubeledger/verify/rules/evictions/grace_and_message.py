@@ -53,7 +53,6 @@ class Eviction:
     """One eviction in question, of a pod whose spec is known.
 
     Attributes:
-        subject: the pod, as a finding has it.
         is_for_own_use: the pod exceeded a limit of its own.
     """
 

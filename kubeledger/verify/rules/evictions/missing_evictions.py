@@ -161,7 +161,6 @@ class MissingEvictions:
         self._would_report: frozenset[str] | None = None
 
     def look(self) -> None:
-        """Look at the last round, once all that came of it was read."""
         last = self._rounds.last
         if last is None:
             return

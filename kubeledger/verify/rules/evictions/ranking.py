@@ -334,7 +334,6 @@ def _usage_at(
 
     Args:
         samples: (n,) in the order of their time, each once, n >= 1.
-        ts_ns: that time.
         most: it cannot use more; None for no bound.
         since_ns: values are taken at cAdvisor's interval (memory) from then on; None: at any time.
     """

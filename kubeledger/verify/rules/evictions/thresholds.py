@@ -145,7 +145,6 @@ class Thresholds:
 
     Attributes:
         beliefs: threshold -> whether it is met, as of the last round that was stepped.
-        conditions: what follows for the node.
     """
 
     def __init__(self, unseen: str | None) -> None:

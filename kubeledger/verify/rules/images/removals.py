@@ -45,7 +45,6 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
         order: all that may go, in order, ties as they went; and why others may not.
         plain: the same with ties by image ID.
         done: what goes until enough is freed.
-        known: image ID -> what is known of it.
         kept: image ID -> why it may not go.
         assumes: what must have been so, and is in no record.
     """
@@ -72,7 +71,6 @@ class _Times(msgspec.Struct):
     """The times of a collection, each as long past as it may be, or as short.
 
     Attributes:
-        policy, now_ns: of the collection.
         long: as long as it may be.
         open: what hangs on that.
     """
