@@ -232,8 +232,7 @@ class PodObjects:
         if first is listed or listed.is_manifest:
             return {}
         with suppress(msgspec.ValidationError):
-            spec = first.as_(Pod).spec
-            each = (*(spec.containers or ()), *(spec.init_containers or ()))
+            each = containers_of(first.as_(Pod))
             return {one.name or "": one.resources for one in each if one.resources is not None}
         return {}
 

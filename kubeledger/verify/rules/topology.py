@@ -107,6 +107,8 @@ class Affinities(DeviceTable):
         without = frozenset(resource for resource, given in hints.items() if given is None)
         ordered = sorted(stored, key=lambda h: (-1 if h.affinity is None else h.affinity, h[1]))
         alignment.store(pod, body.container, Affinity(record.seq, tuple(ordered), without))
+        if body.admit is not False:
+            self.shown_later(record, body, state)
 
     def _policies(
         self, body: AffinityDecided, state: NodeState, offer: Offer | None

@@ -62,7 +62,7 @@ class DeviceVerifier(Affinities):
 
     def sees(self) -> Mapping[type[Body], See]:
         sees: dict[type[Body], See] = {
-            AffinityDecided: self._decided,
+            AffinityDecided: self.decided,
             AllocationFailed: self.failed,
             AllocationRequested: self._asked,
             CheckpointRead: self._checkpoint_read,
@@ -120,11 +120,6 @@ class DeviceVerifier(Affinities):
                 if is_read or self.holdings.get(holder) is None:
                     held = Held(frozenset(body.device_ids), seq, certain=is_read)
                     self.holdings.take(holder, held)
-
-    def _decided(self, record: Record, body: AffinityDecided, state: NodeState) -> None:
-        self.decided(record, body, state)
-        if body.admit is not False:
-            self.shown_later(record, body, state)
 
     def _asked(self, record: Record, body: AllocationRequested, state: NodeState) -> None:
         holder = (self.key(record, state), body.container, body.resource)
