@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from kubeledger.kubelet.lifecycle.disputes import LINES_MIXED
+from kubeledger.kubelet.lifecycle.disputes import CLOCK_UNKNOWN, LINES_MIXED
 from kubeledger.model.bodies.images import EvictionSignalObserved
 from kubeledger.model.bodies.ledger import (
     FindingReported,
@@ -162,6 +162,18 @@ def test_no_order_is_believed_of_lines_that_were_turned() -> None:
     assert found.is_apart(5 * NS_PER_S)
     assert found.missing(0, 300 * NS_PER_S) is None
     assert not coverage(WHOLE).is_apart(5 * NS_PER_S)
+
+
+def test_what_is_beside_the_log_may_go_by_another_clock() -> None:
+    """Lines go by one all the same."""
+    named = FindingReported(finding=CLOCK_UNKNOWN, file=None, message="")
+    found = coverage([*WHOLE, (100, named)])
+    loss = found.at(300 * NS_PER_S)
+    assert (loss and loss.phrase) == "by which clock the lists beside the log are named"
+    assert found.at(300 * NS_PER_S, by_lines=True) is None
+    assert found.is_apart(5 * NS_PER_S)
+    assert not found.is_apart(5 * NS_PER_S, by_lines=True)
+    assert found.missing(0, 300 * NS_PER_S) is None
 
 
 def test_the_log_ends_with_its_last_line() -> None:

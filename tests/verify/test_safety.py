@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from kubeledger.kubelet.devicemanager.checkpoint import checkpoint_document
+from kubeledger.kubelet.lifecycle.disputes import LINES_MIXED
 from kubeledger.model.bodies.devicemanager import (
     CheckpointEntry,
     CheckpointRead,
@@ -18,6 +19,7 @@ from kubeledger.model.bodies.devicemanager import (
     DevicesReported,
 )
 from kubeledger.model.bodies.eviction import PodPreempted
+from kubeledger.model.bodies.ledger import FindingReported
 from kubeledger.model.bodies.lifecycle import ContainerStarted, PodListed, PodTerminating
 from kubeledger.model.bodies.node import ClockStepped, LogThinned
 from kubeledger.model.bodies.resourcemanagers import (
@@ -41,6 +43,7 @@ from tests.verify.properties.truths import RECORDED, truths
 
 GPU = "example.com/gpu"
 THINNED = LogThinned(from_ts_ns=0, to_ts_ns=2**62, beats_expected=9, beats_missing=1)
+MIXED = FindingReported(finding=LINES_MIXED, file="kubelet.log", message="")
 NEW_YEAR_S = 1_767_225_600
 SET_BACK = ClockStepped(
     from_ts_ns=(NEW_YEAR_S + 70) * NS_PER_S, to_ts_ns=(NEW_YEAR_S - 20) * NS_PER_S
@@ -283,6 +286,9 @@ def test_bugs_are_those_of_the_version() -> None:
         [checkpoint(entry("a", "app", "g0", "g1", "g2"))],  # it registers healthy ones only
         [cpus("0-1", a={"init": "2", "app": "2"})],
         [gpu("a", "g0"), ends("a"), gpu("b", "g0"), runs("b")],
+        # Parts of a log changed places, or a log and files go by two clocks.
+        [gpu("b", "g0"), ends("a"), gpu("a", "g0"), runs("b")],
+        [gpu("a", "g0"), MIXED, gpu("b", "g0"), runs("a")],
         [prepared("a"), prepared("b"), ends("a"), released("a"), runs("a"), runs("b")],
         [prepared("a"), prepared("b"), released("a", unprepared=False), runs("a"), runs("b")],
         [prepared("a"), released("a"), ends("a"), runs("a")],

@@ -414,3 +414,13 @@ def test_one_container_id() -> None:
     assert are_unjoined(
         {"d/p": {"u": [_logged(1, "<id>"), _logged(2, "<id>", "b")]}}, PodRegister()
     )
+
+
+def test_names_that_were_cut() -> None:
+    """Names that stand without a UID begin others, in lines whose names were cut."""
+    whole: dict[str, Pod] = {f"d/{name}-1": {name: [_listed(300, 99)]} for name in "pqr"}
+    cut: dict[str, Pod] = {f"d/{name}": {None: [_logged(1)]} for name in "pqr"}
+    assert are_unjoined(whole | cut, PodRegister())
+    assert not are_unjoined(whole | {"d/p": cut["d/p"]}, PodRegister())
+    others: dict[str, Pod] = {f"d/{name}": {None: [_logged(1)]} for name in "abc"}
+    assert not are_unjoined(whole | others | {"d/p": cut["d/p"]}, PodRegister())

@@ -35,6 +35,7 @@ from kubeledger.ingest.sources.items import (
 )
 from kubeledger.ingest.sources.plain import object_of
 from kubeledger.ingest.sources.times import first_time, with_year
+from kubeledger.kubelet.lifecycle.disputes import CLOCK_UNKNOWN
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.state import time_in_name
@@ -50,6 +51,10 @@ _ROUND_NS = 10 * NS_PER_S
 _SURE = 3
 _LOOKED_AT = 8
 """So many documents show by which clock they were named."""
+_LISTS = 64
+"""So many lists do, which hold no time of their own."""
+_NEAR_NS = 2 * NS_PER_S
+"""A list that is named when it is read holds something that is as new: stamps are of seconds."""
 
 _AT_START = ("kubelet-config", "pod-manifest")
 _UNTIMED = (
@@ -138,6 +143,9 @@ def timing_of(
         if names_ns % _QUARTER_NS == 0:
             message = f"names of directories are {names_ns // (60 * NS_PER_S)} minutes ahead of UTC"
         findings.append(Finding("time_zone", min(local), message))
+    if abs(least_ns := _behind_names(bundle)) > _NEAR_NS:
+        message = f"all lists tell what was {least_ns // NS_PER_S} s before their names, at least"
+        findings.append(Finding(CLOCK_UNKNOWN, None, message))
     document_ns |= {
         file: ts_ns for file, ts_ns in given_ts.items() if document_ns.get(file, 0) is None
     }
@@ -283,21 +291,43 @@ def _ahead_of_names(bundle: Bundle) -> int:
 
     A part of these is read when they are asked for, within a round that begins when its name says.
     One document shows by which zone it was named: all zones are quarters of an hour apart. Several
-    that agree show that it was another machine's clock.
+    that agree show that it was another machine's clock. So do lists, where there are none, that
+    tell what by their names was still to come.
     """
-    stats = [file for file in bundle.files if file.format == "stats-summary"]
-    named = [(file, ns) for file in stats if (ns := time_in_name(file.source.name)) is not None]
-    lags_ns: list[int] = []
-    for file, named_ns in named[:: -(-len(named) // _LOOKED_AT) or 1]:
-        shown_ns = time_of_document(file.at(0), bundle.contents, by_name=False)
-        lags_ns += () if shown_ns is None else (named_ns - shown_ns,)
-    if not lags_ns or max(lags_ns) - min(lags_ns) > _FRESH_NS:
+    lags_ns = _lags(bundle, "stats-summary", _LOOKED_AT)
+    if not lags_ns:
+        least_ns = _behind_names(bundle)
+        return least_ns if least_ns < -_ROUND_NS else 0
+    if max(lags_ns) - min(lags_ns) > _FRESH_NS:
         return 0
     ahead_ns = max(lags_ns)
     zone_ns = round(ahead_ns / _QUARTER_NS) * _QUARTER_NS
     if len(lags_ns) >= _SURE and not -_ROUND_NS <= ahead_ns - zone_ns <= NS_PER_S:
         return ahead_ns
     return zone_ns if abs(ahead_ns - zone_ns) < _FRESH_NS else 0
+
+
+def _behind_names(bundle: Bundle) -> int:
+    """By how much at least all lists are older than their names, without statistics; 0: no lists.
+
+    What a list holds was before it was read. Where all are far from it, they may have been read
+    long before the time in their names, or this goes by another clock.
+    """
+    if any(file.format == "stats-summary" for file in bundle.files):
+        return 0
+    lags_ns = _lags(bundle, "pod-list", _LISTS)
+    return min(lags_ns) if len(lags_ns) >= _SURE else 0
+
+
+def _lags(bundle: Bundle, of: str, most: int) -> list[int]:
+    """How much later than the latest that they hold some documents of a format are named."""
+    files = [file for file in bundle.files if file.format == of]
+    named = [(file, ns) for file in files if (ns := time_in_name(file.source.name)) is not None]
+    lags_ns: list[int] = []
+    for file, named_ns in named[:: -(-len(named) // most) or 1]:
+        shown_ns = time_of_document(file.at(0), bundle.contents, by_name=False)
+        lags_ns += () if shown_ns is None else (named_ns - shown_ns,)
+    return lags_ns
 
 
 def _past_times(items: Sequence[Item]) -> Iterator[int]:

@@ -13,6 +13,8 @@ LINES_DISAGREE = "lines_disagree"
 """``finding`` of such a ``FindingReported``."""
 LINES_MIXED = "lines_mixed"
 """That of one about all lines: they do not stand in the order in which they were logged."""
+CLOCK_UNKNOWN = "clock_unknown"
+"""That of one about files beside a log: nothing shows when they were read."""
 
 _MESSAGE = regex(r"(node|pod/[^/\s]+/[^/\s]+): (.*): this says (.*), others say (.*)", re.DOTALL)
 

@@ -17,6 +17,7 @@ import msgspec
 from kubeledger.kubelet.kube.containermanager import cpu_set_text, cpus_of
 from kubeledger.kubelet.kube.pod import SIDECAR
 from kubeledger.kubelet.kube.statuses import objects_of
+from kubeledger.kubelet.lifecycle.disputes import LINES_MIXED
 from kubeledger.kubelet.profile.facts import NEWEST
 from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.bodies.devicemanager import (
@@ -28,6 +29,7 @@ from kubeledger.model.bodies.devicemanager import (
     DevicesReported,
 )
 from kubeledger.model.bodies.eviction import PodPreempted
+from kubeledger.model.bodies.ledger import FindingReported
 from kubeledger.model.bodies.lifecycle import (
     ContainerStarted,
     PodEvicted,
@@ -224,6 +226,13 @@ class Safety:
     def _step(self, record: Record, body: ClockStepped) -> _Found:
         """What follows may have been before, as where the parts of a log changed places."""
         self._stepped_ns = max(self._stepped_ns or 0, body.from_ts_ns)
+        return self._out_of_order()
+
+    def _reports(self, record: Record, body: FindingReported) -> _Found:
+        return self._out_of_order() if body.finding == LINES_MIXED else ()
+
+    def _out_of_order(self) -> _Found:
+        """Who was given something first is not known."""
         self._grants.clear()
         self._suspected.clear()
         return ()
@@ -303,6 +312,8 @@ class Safety:
         if body.pod is not None:
             self._names[body.pod_uid] = f"{body.namespace}/{body.pod}"
         own = body.pod_uid, body.container
+        if body.pod_uid in self._ended:  # lines, or a log and the files, are of two orders
+            self._out_of_order()
         given = frozenset(things)
         for (kind, thing, other), (seq, given_ns) in self._grants.items():
             if kind == sort and thing in given and other[0] != own[0]:
@@ -502,6 +513,7 @@ _HANDLERS: Mapping[type[Body], Callable[[Safety, Record, Any], _Found]] = {
     DevicesAllocated: Safety._device_given,
     DevicesReleased: Safety._device_back,
     DevicesReported: Safety._reported,
+    FindingReported: Safety._reports,
     KubeletStarted: Safety._started,
     MemoryManagerStateRead: Safety._memory_file,
     PodEvicted: Safety._ends,

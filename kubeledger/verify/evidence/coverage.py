@@ -30,7 +30,7 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.kubelet.lifecycle.disputes import LINES_DISAGREE, LINES_MIXED, dispute_of, stamps_of
+from kubeledger.kubelet.lifecycle import disputes
 from kubeledger.model.bodies import ledger
 from kubeledger.model.bodies.cgroups import QOSCgroupsUpdated
 from kubeledger.model.bodies.images import EvictionSignalObserved
@@ -82,9 +82,11 @@ _MORE_LINES: Final = (ContainerKilled, KubernetesEvent, PodAdmitted, PodRejected
 _BEFORE_LOG: Final = "the kubelet's log before its first line"
 _AFTER_LOG: Final = "the kubelet's log after its last line"
 _STEP: Final = "by which clock lines and files go after the clock was set back"
+_NAMED: Final = "by which clock the lists beside the log are named"
 _STAMP: Final = "the right time of a line whose stamp does not go with those around it"
 _HOLE: Final = "the lines of the log's hole"
 _MIXED: Final = "the order in which lines were logged"
+_OF_ALL: Final = {disputes.LINES_MIXED: _MIXED, disputes.CLOCK_UNKNOWN: _NAMED}
 _UNJOINED: Final = "names, UIDs and container IDs that are the same in all files"
 
 Span = tuple[int | None, int | None]
@@ -181,10 +183,10 @@ class Coverage:
                 self._exits.append(ts_ns)
             case ledger.FindingReported():
                 self._is_disordered |= body.finding == _DISORDERED
-                if body.finding == LINES_MIXED:
-                    self._whole.append((record.seq, _MIXED))
-                dispute = dispute_of(body.message) if body.finding == LINES_DISAGREE else None
-                if dispute is not None and (stamps := stamps_of(dispute)):
+                if body.finding in _OF_ALL:
+                    self._whole.append((record.seq, _OF_ALL[body.finding]))
+                dispute = disputes.dispute_of(body.message)
+                if dispute is not None and (stamps := disputes.stamps_of(dispute)):
                     self._stamps.append((record.seq, stamps))
             case PodEvicted():
                 self._evicted.append(ts_ns)
@@ -231,7 +233,7 @@ class Coverage:
         for seq, from_ns, to_ns in self._apart:
             self._add(seq, _STEP, poison=(from_ns, to_ns))
         for seq, phrase in [*self._whole, *[(0, _UNJOINED)] * unjoined]:
-            self._apart.append((0, 0, None))
+            self._apart.append((seq * (phrase == _NAMED), 0, None))
             self._add(seq, phrase, poison=(None, None))
         for seq, name, began_ns, to_ns in self._pods_without_add.found():
             phrase = f"the log's lines about pod {name}, which are lost"
@@ -330,8 +332,9 @@ class Coverage:
             owed: it is not there, and its own lines may not be logged.
             by_lines: lines between two steps of the clock are compared, and no file.
         """
+        clocks = (_STEP, _NAMED) if by_lines else ()
         for loss in self._poison:
-            if loss.touches(ts_ns, ts_ns) and not (by_lines and loss.seq and loss.phrase == _STEP):
+            if loss.touches(ts_ns, ts_ns) and not (loss.seq and loss.phrase in clocks):
                 return loss
         classes = RESTS_ON.get(kind, ()) + (OWED.get(kind, ()) if owed else ())
         unlogged = self._classes.unlogged(ts_ns, classes)

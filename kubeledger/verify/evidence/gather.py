@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, groupby
+from itertools import chain, groupby, pairwise
 from operator import attrgetter, itemgetter
 from typing import Final
 
@@ -290,7 +290,10 @@ _MASKS: Final = ("<", "[", "(", "*")
 
 
 def are_unjoined(pods: Entries, specs: PodRegister) -> bool:
-    """Whether most identities that two sources share mean other pods, or containers, in each."""
+    """Whether most identities that two sources share mean other pods, or containers, in each.
+
+    Most names that stand without a UID are the beginnings of others where names were cut in lines.
+    """
     names: dict[str, set[str]] = {}
     uids, joined = set[str](), set[str]()
     apart = masked = strange = familiar = 0
@@ -314,12 +317,16 @@ def are_unjoined(pods: Entries, specs: PodRegister) -> bool:
                     masked += entry.container_id.startswith(_MASKS)
         apart += _is_apart(of_name)
     renamed = sum(len(names[uid]) > 1 for uid in uids)
+    order = sorted(pods)  # what begins with a name follows on it
+    bare = [pair for pair in pairwise(order) if pods[pair[0]].keys() == {None}]
+    cut = sum(longer.startswith(name) for name, longer in bare)
     return (
         any(len(each) > _SEVERAL for each in names.values())
         or masked >= _SEVERAL
         or apart >= max(_SEVERAL, (len(pods) - apart) // 4)
         or _SEVERAL <= renamed > len(joined) - renamed
         or _SEVERAL <= strange > familiar
+        or _SEVERAL <= cut > len(bare) - cut
     )
 
 

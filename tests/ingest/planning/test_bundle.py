@@ -188,6 +188,37 @@ def test_snapshots_named_by_another_clock(tmp_path: Path, lags_s: list[int], ahe
     assert ("time_zone" in {each.finding for each in plan.findings}) == (ahead_s != 0)
 
 
+@pytest.mark.parametrize(
+    ("lags_s", "ahead_s", "unknown"),
+    [
+        ([2, 40, 90], 0, False),
+        ([-1, 40, 90], 0, False),
+        ([6, 7, 40], 0, True),  # read long before its name, or nothing was new
+        ([-20, -15, 10], -20, True),  # they tell what was still to come
+        ([-20, 10], 0, False),  # too few
+    ],
+)
+def test_lists_named_by_another_clock(
+    tmp_path: Path, lags_s: list[int], ahead_s: int, *, unknown: bool
+) -> None:
+    """Where there are no statistics, what lists show bounds when they were read."""
+    root = write_node(tmp_path / "node-x-v1.36.2")
+    for listed_before in root.rglob("pods.json"):
+        listed_before.unlink()
+    for second, lag_s in enumerate(lags_s, 20):
+        made = format_ts(parse_ts(f"2026-11-21T03:01:{second}Z") - lag_s * NS_PER_S)
+        listed = pod()
+        listed["metadata"]["creationTimestamp"] = made
+        listed["status"] = {}
+        text = json.dumps({"kind": "PodList", "apiVersion": "v1", "items": [listed]})
+        write(root / "snapshots" / snapshot_time(second) / "pods.json", text)
+    plan = one(tmp_path, root)
+    times = {doc.source.name: doc.ts_ns for doc in plan.timing.documents}
+    shown_ns = times[f"snapshots/{snapshot_time(20)}/pods.json"]
+    assert parse_ts("2026-11-21T03:01:20Z") - shown_ns == ahead_s * NS_PER_S
+    assert ("clock_unknown" in {each.finding for each in plan.findings}) == unknown
+
+
 def test_several_nodes_below_one_directory(tmp_path: Path) -> None:
     """A bundle for each; what is outside of them is none's."""
     for node in ("node-a", "node-b"):
