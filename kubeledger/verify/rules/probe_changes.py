@@ -131,6 +131,8 @@ class ChangeJudge(RuleVerifier, CachedResults):
             self._give(record, same(False, why, expected=wrong, inputs=(record.cause or 0,)))
             return
         worker = cause[0] if cause else self._workers.find(body, state, record.ts_ns)
+        if not body.inferred and all(each.cached != STORES[body.to_result] for each in worker.states):
+            self._settle_change(worker)  # one manager tells its changes in their order
         self._witnesses.transitioned(worker, record, body)
         if (certain := self._judge_alone(worker, body, has_tick=cause is not None)) is not None:
             self._give(record, certain)

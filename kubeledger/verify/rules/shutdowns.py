@@ -15,7 +15,9 @@ from kubeledger.kubelet.lifecycle.termination import (
     shutdown_group,
     shutdown_groups,
 )
+from kubeledger.kubelet.preemption.preemption import kill_wait_s
 from kubeledger.model.bodies.lifecycle import (
+    ContainerDied,
     PodAdmitted,
     PodTerminated,
     PodTerminating,
@@ -32,7 +34,6 @@ from kubeledger.verify.variant import UNKNOWN
 
 _SHUTDOWN: Final = "shutdown"
 _STOP: Final = (_SHUTDOWN, "stop")
-_TURN: Final = (_SHUTDOWN, "turn")
 _SETTINGS: Final = (
     "shutdownGracePeriodByPodPriority",
     "shutdownGracePeriod",
@@ -51,7 +52,7 @@ class ShutdownVerifier(RuleVerifier):
     def __init__(self, context: VerifyContext) -> None:
         super().__init__(context)
         self._began: Record | None = None
-        self._stopped: dict[str, tuple[int, Record]] = {}
+        self._stopped: dict[str, tuple[int, int, Record]] = {}  # in a group, waited for until then
 
     def sees(self) -> Mapping[type[Body], See]:
         return {
@@ -59,6 +60,7 @@ class ShutdownVerifier(RuleVerifier):
             ClockStepped: lambda record, body, state: self._restart(),
             ShutdownProgressed: self._progressed,
             PodTerminating: self._terminating,
+            ContainerDied: self._died,
             PodTerminated: self._terminated,
             PodAdmitted: self._admitted,
         }
@@ -144,29 +146,28 @@ class ShutdownVerifier(RuleVerifier):
             given = record.seq, f"its worker gives it {body.grace_period_s} s"
             sides = given, (seq, f"its priority and the settings give it {grace_s} s")
             self.context.contradict(record.ts_ns, subject, why, *sides, by_lines=True)
-        for other, since in self._stopped.values():
-            over_ns = since.ts_ns + self._groups()[other].seconds * NS_PER_S
-            if other < index and record.ts_ns + _AT_ONCE_NS < over_ns:
-                first = since.seq, "a pod of a lower priority is stopped, and has not ended"
-                debt = Debt(
-                    since=record,
-                    due_ns=record.ts_ns + _LATE_NS,
-                    shown_by=PodTerminated,
-                    subject=subject,
-                    by_lines=True,
-                    why="pods of a higher priority are stopped when all others have ended",
-                    disputed=(first, (record.seq, "the pod is stopped")),
-                )
-                whose = getattr(since.body, "pod_uid", "")
-                self.context.debts.owe((*_TURN, key, whose), debt)
-        self._stopped[key] = index, record
+        waits_ns = min(self._groups()[index].seconds, kill_wait_s(grace_s)) * NS_PER_S
+        self._stopped[key] = index, record.ts_ns + waits_ns, record
+
+    def _died(self, record: Record, body: ContainerDied, state: NodeState) -> None:
+        """A turn comes when the pods of lower priorities have ended, or are waited for no more."""
+        if (stopped := self._stopped.get(body.pod_uid or "")) is None:
+            return
+        index, until_ns, since = stopped
+        ran_ns = min(until_ns, self.context.times.told(record.ts_ns).from_ns)
+        for other, _until_ns, stop in self._stopped.values():
+            if other > index and stop.ts_ns + _AT_ONCE_NS < ran_ns:
+                assert isinstance(stop.body, PodTerminating)
+                why = "pods of a higher priority are stopped when all others have ended"
+                first = since.seq, "a pod of a lower priority is stopped"
+                sides = first, (stop.seq, "this pod is"), (record.seq, "the other ran on")
+                subject = f"pod/{stop.body.namespace}/{stop.body.pod}"
+                self.context.contradict(stop.ts_ns, subject, why, *sides, by_lines=True)
 
     def _terminated(self, record: Record, body: PodTerminated, state: NodeState) -> None:
         key = body.pod_uid or ""
         self._stopped.pop(key, None)
         self.context.debts.pay((*_STOP, key))
-        for stopped in self._stopped:
-            self.context.debts.pay((*_TURN, stopped, key))
 
     def _admitted(self, record: Record, body: PodAdmitted, state: NodeState) -> None:
         began, interval = self._began, self.context.timeline.interval_of(record)
