@@ -30,6 +30,7 @@ from kubeledger.verify.belief import RuleVerifier
 from kubeledger.verify.context import See, VerifyContext
 from kubeledger.verify.debts import Debt
 from kubeledger.verify.evidence.pods import ListedPod
+from kubeledger.verify.rules.containers import subject_of
 from kubeledger.verify.variant import UNKNOWN
 
 _SHUTDOWN: Final = "shutdown"
@@ -81,9 +82,8 @@ class ShutdownVerifier(RuleVerifier):
             began, why = self._began, "no pod is stopped for a shutdown that is still to come"
             sides = (began.seq, "it is stopped"), (record.seq, "the shutdown is detected")
             if record.ts_ns > began.ts_ns + _AT_ONCE_NS:
-                subject = f"pod/{stop.namespace}/{stop.pod}"
                 self.context.contradict(
-                    began.ts_ns, subject, why, *sides, by_absence=True, by_lines=True
+                    began.ts_ns, subject_of(stop), why, *sides, by_absence=True, by_lines=True
                 )
 
     def _groups(self) -> tuple[ShutdownGroup, ...]:
@@ -140,12 +140,12 @@ class ShutdownVerifier(RuleVerifier):
         if body.reason != _SHUTDOWN or found is None or self._began is None:
             return
         index, grace_s = found
-        subject, seq = f"pod/{body.namespace}/{body.pod}", self.context.settings.seq or 0
+        seq = self.context.settings.seq or 0
         if body.grace_period_s is not None and body.grace_period_s > grace_s:
             why = f"the shutdown gives pod {body.namespace}/{body.pod} no more than {grace_s} s"
             given = record.seq, f"its worker gives it {body.grace_period_s} s"
             sides = given, (seq, f"its priority and the settings give it {grace_s} s")
-            self.context.contradict(record.ts_ns, subject, why, *sides, by_lines=True)
+            self.context.contradict(record.ts_ns, subject_of(body), why, *sides, by_lines=True)
         waits_ns = min(self._groups()[index].seconds, kill_wait_s(grace_s)) * NS_PER_S
         self._stopped[key] = index, record.ts_ns + waits_ns, record
 
@@ -158,16 +158,17 @@ class ShutdownVerifier(RuleVerifier):
         for other, _until_ns, stop in self._stopped.values():
             if other > index and stop.ts_ns + _AT_ONCE_NS < ran_ns:
                 assert isinstance(stop.body, PodTerminating)
-                why = "pods of a higher priority are stopped when all others have ended"
+                about, why = (
+                    subject_of(stop.body),
+                    "pods of a higher priority are stopped when all others have ended",
+                )
                 first = since.seq, "a pod of a lower priority is stopped"
                 sides = first, (stop.seq, "this pod is"), (record.seq, "the other ran on")
-                subject = f"pod/{stop.body.namespace}/{stop.body.pod}"
-                self.context.contradict(stop.ts_ns, subject, why, *sides, by_lines=True)
+                self.context.contradict(stop.ts_ns, about, why, *sides, by_lines=True)
 
     def _terminated(self, record: Record, body: PodTerminated, state: NodeState) -> None:
-        key = body.pod_uid or ""
-        self._stopped.pop(key, None)
-        self.context.debts.pay((*_STOP, key))
+        self._stopped.pop(body.pod_uid or "", None)
+        self.context.debts.pay((*_STOP, body.pod_uid or ""))
 
     def _admitted(self, record: Record, body: PodAdmitted, state: NodeState) -> None:
         began, interval = self._began, self.context.timeline.interval_of(record)
