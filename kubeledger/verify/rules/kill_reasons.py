@@ -166,8 +166,8 @@ def judge_stop(kill: Kill, spec: PodSpec) -> Judgement:
     seq, stop = None, kill.ending
     meant, why = _ENDINGS.get(reason, (("killed", "ended") * (reason in _CHOSEN), ""))
     # What was deleted later, or chosen while it was being deleted, has two reasons.
-    alike = kill.deleted and stop and (reason in _CHOSEN or kill.deleted > stop.seq)
-    if stop and meant and stop.word not in meant and not alike:
+    is_chosen = kill.deleted and stop and (reason in _CHOSEN or kill.deleted > stop.seq)
+    if stop and meant and stop.word not in meant and not is_chosen:
         said = f"its worker stops the pod, which is {stop.word}: that kills for another reason"
         return same(False, said, inputs=[stop.seq])
     if reason == "preempted":
