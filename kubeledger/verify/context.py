@@ -262,13 +262,8 @@ class VerifyContext:
 
     def convict(self, debt: Debt) -> None:
         """Say that something had to come and did not."""
-        if debt.of_pod and not self.timeline.goes_on(debt.since, debt.due_ns):
-            return
-        if not debt.disputed:
+        if not debt.of_pod or self.timeline.goes_on(debt.since, debt.due_ns):
             self.absent(debt)
-            return
-        at_ns, sides, by_lines = debt.since.ts_ns, debt.disputed, debt.by_lines
-        self.contradict(at_ns, debt.subject, debt.why, *sides, by_absence=True, by_lines=by_lines)
 
     def contradict(
         self,

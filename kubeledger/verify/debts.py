@@ -66,14 +66,11 @@ class Debt(Missed, kw_only=True):
         due_ns: when the interval ends.
         shown_by: kind of records that would show it.
         of_pod: void where the pod that ``since`` is about begins to end first.
-        disputed: what contradicts ``since``, as (record, words), if it was not paid; then nothing
-            else is missing.
     """
 
     due_ns: int
     shown_by: type[Body]
     of_pod: bool = False
-    disputed: tuple[tuple[int, str], ...] = ()
 
 
 class Debts:

@@ -20,6 +20,7 @@ from tests.verify.container_scenes import (
     Step,
     added,
     began,
+    died,
     event,
     judged,
     killed,
@@ -149,3 +150,47 @@ def test_a_stop_before_its_shutdown(
                          (5 + seconds, ShutdownProgressed(step="detected"))]  # fmt: skip
     found = [each.why for each in outcomes(scene(*steps)) if "still to come" in each.why]
     assert len(found) == count
+
+
+@pytest.mark.parametrize(
+    ("turn_s", "died_s", "count"), [(12, 30, 1), (12, 14, 0), (41, 60, 0)],
+    ids=["too early", "told by a relist", "waited for no more"],
+)  # fmt: skip
+def test_a_turn_that_comes_too_early(
+    monkeypatch: pytest.MonkeyPatch, turn_s: float, died_s: float, count: int
+) -> None:
+    """Pods of a higher priority are stopped when the others have ended, or their time is over."""
+    monkeypatch.setattr(registry, "verifiers_for", lambda kinds: (ShutdownVerifier,))
+    periods = {"shutdownGracePeriod": "40s", "shutdownGracePeriodCriticalPods": "10s"}
+    critical = msgspec.structs.replace(listed(uid="u-9", priority=2_000_000_000), pod="other")
+    stopped = msgspec.structs.replace(ending("shutdown", 10), pod="other", pod_uid="u-9")
+    steps: list[Step] = [*began(**periods), (1, listed()), (1, critical), (1.1, added())]
+    steps += [(2, started("c1")), (10, ending("shutdown", 30)), (turn_s, stopped)]
+    steps += [(died_s, died("c1"))]
+    found = [each.why for each in outcomes(scene(*steps)) if "a higher priority" in each.why]
+    assert len(found) == count
+
+
+@pytest.mark.parametrize(
+    ("stop", "reason", "verdict"),
+    [
+        ("deleted", "pod_deleted", "match"),
+        ("ended", "pod_deleted", "impossible"),
+        ("killed", "pod_deleted", "impossible"),
+        ("orphaned", "node_shutdown", "impossible"),
+        ("deleted", "node_shutdown", "impossible"),
+    ],
+)
+def test_why_a_pod_is_stopped_and_its_containers_killed(
+    stop: str, reason: str, verdict: str
+) -> None:
+    kill = killed(reason=reason, message="Stopping container app", grace_period_s=30)
+    steps: list[Step] = [(1, listed()), (1.1, added()), (2, started("c1")), (59, added("DELETE"))]
+    assert verdicts(*steps, (60, ending(stop, 30)), (60.1, kill)) == [verdict]
+
+
+def test_a_pod_that_is_deleted_when_it_was_chosen() -> None:
+    """What is tried again for a pod that was deleted meanwhile has two reasons."""
+    kill = killed(reason="pod_deleted", message="Stopping container app", grace_period_s=30)
+    steps: list[Step] = [(1, listed()), (1.1, added()), (2, started("c1")), (59, ending("killed"))]
+    assert verdicts(*steps, (60, added("DELETE")), (60.1, kill)) == ["match"]

@@ -152,15 +152,21 @@ _LISTED_NS: Final = 10 * NS_PER_S
 """A change is shown in a list so long after it."""
 _REMOVED_NS: Final = 60 * NS_PER_S
 """So long after its containers have ended a pod that was deleted is removed."""
-_OTHERS: Final = ("preempted", "evicted", "post_start_hook")
-REASONS: Final = frozenset({*PROBE_OF_KILL, *_ENDINGS, *_UPDATES, *_OTHERS})
+_CHOSEN: Final = ("preempted", "evicted")  # by somebody else: it may be about to end anyway
+REASONS: Final = frozenset({*PROBE_OF_KILL, *_ENDINGS, *_UPDATES, *_CHOSEN, "post_start_hook"})
 """Reasons of which the kubelet's words are known."""
 
 
 def judge_stop(kill: Kill, spec: PodSpec) -> Judgement:
     """Whether what leads to a kill was there, where no probe does."""
     name, reason, record = kill.name, kill.reason, kill.record
-    seq: int | None = None
+    seq, stop = None, kill.ending
+    meant, why = _ENDINGS.get(reason, (("killed", "ended") * (reason in _CHOSEN), ""))
+    # What was deleted later, or chosen while it was being deleted, has two reasons.
+    is_chosen = kill.deleted and stop and (reason in _CHOSEN or kill.deleted > stop.seq)
+    if stop and meant and stop.word not in meant and not is_chosen:
+        said = f"its worker stops the pod, which is {stop.word}: that kills for another reason"
+        return same(False, said, inputs=[stop.seq])
     if reason == "preempted":
         seq, why = kill.victim, "the pod was chosen to make room for a critical pod"
         if seq is None and (seq := kill.preempting) is not None:
@@ -185,12 +191,11 @@ def judge_stop(kill: Kill, spec: PodSpec) -> Judgement:
         if seq is None and kill.is_inherited():
             seq = spec.seq  # it may have changed while no kubelet ran
     elif reason in _ENDINGS:
-        meant, why = _ENDINGS[reason]
-        seq = None if kill.ending is None or kill.ending.word not in meant else kill.ending.seq
+        seq = None if stop is None else stop.seq
         if reason == "pod_deleted":
             seq = kill.deleted or seq or (spec.seq if kill.is_leaving else None)
             why = f"the static pod's manifest was {kill.manifest}" if kill.manifest else why
-        elif seq is None and kill.ending is None:
+        elif seq is None:
             if reason != "pod_ended" or not kill.others_ended(spec):
                 return lacks([f"the records that show that {why}"])
             seq = spec.seq

@@ -194,8 +194,11 @@ class ChangeJudge(RuleVerifier, CachedResults):
         cases = cases_of(worker.belief)
         if worker.loose is not None and not any(case.ruling.allowed for case in cases):
             cases += [case for case in cases_of(worker.loose) if case.ruling.allowed]
-        worker.pending = False
         allowed = [case for case in cases if case.ruling.allowed]
+        stored = STORES[body.to_result]
+        if allowed and not body.inferred and all(s.cached != stored for s in worker.states):
+            self._settle_change(worker)  # one manager tells its changes in their order
+        worker.pending = False
         cut = _cut(worker)
         if allowed and len(allowed) < len(cases) and worker.is_counted:
             due_ns = record.ts_ns + _COUNTED_WITHIN_NS

@@ -15,7 +15,13 @@ from kubeledger.kubelet.lifecycle.termination import (
     shutdown_group,
     shutdown_groups,
 )
-from kubeledger.model.bodies.lifecycle import PodAdmitted, PodTerminated, PodTerminating
+from kubeledger.kubelet.preemption.preemption import kill_wait_s
+from kubeledger.model.bodies.lifecycle import (
+    ContainerDied,
+    PodAdmitted,
+    PodTerminated,
+    PodTerminating,
+)
 from kubeledger.model.bodies.node import ClockStepped, KubeletStarted, ShutdownProgressed
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S, format_ts
@@ -24,11 +30,11 @@ from kubeledger.verify.belief import RuleVerifier
 from kubeledger.verify.context import See, VerifyContext
 from kubeledger.verify.debts import Debt
 from kubeledger.verify.evidence.pods import ListedPod
+from kubeledger.verify.rules.containers import subject_of
 from kubeledger.verify.variant import UNKNOWN
 
 _SHUTDOWN: Final = "shutdown"
 _STOP: Final = (_SHUTDOWN, "stop")
-_TURN: Final = (_SHUTDOWN, "turn")
 _SETTINGS: Final = (
     "shutdownGracePeriodByPodPriority",
     "shutdownGracePeriod",
@@ -47,7 +53,7 @@ class ShutdownVerifier(RuleVerifier):
     def __init__(self, context: VerifyContext) -> None:
         super().__init__(context)
         self._began: Record | None = None
-        self._stopped: dict[str, tuple[int, Record]] = {}
+        self._stopped: dict[str, tuple[int, int, Record]] = {}  # in a group, waited for until then
 
     def sees(self) -> Mapping[type[Body], See]:
         return {
@@ -55,6 +61,7 @@ class ShutdownVerifier(RuleVerifier):
             ClockStepped: lambda record, body, state: self._restart(),
             ShutdownProgressed: self._progressed,
             PodTerminating: self._terminating,
+            ContainerDied: self._died,
             PodTerminated: self._terminated,
             PodAdmitted: self._admitted,
         }
@@ -75,9 +82,8 @@ class ShutdownVerifier(RuleVerifier):
             began, why = self._began, "no pod is stopped for a shutdown that is still to come"
             sides = (began.seq, "it is stopped"), (record.seq, "the shutdown is detected")
             if record.ts_ns > began.ts_ns + _AT_ONCE_NS:
-                subject = f"pod/{stop.namespace}/{stop.pod}"
                 self.context.contradict(
-                    began.ts_ns, subject, why, *sides, by_absence=True, by_lines=True
+                    began.ts_ns, subject_of(stop), why, *sides, by_absence=True, by_lines=True
                 )
 
     def _groups(self) -> tuple[ShutdownGroup, ...]:
@@ -134,35 +140,35 @@ class ShutdownVerifier(RuleVerifier):
         if body.reason != _SHUTDOWN or found is None or self._began is None:
             return
         index, grace_s = found
-        subject, seq = f"pod/{body.namespace}/{body.pod}", self.context.settings.seq or 0
+        seq = self.context.settings.seq or 0
         if body.grace_period_s is not None and body.grace_period_s > grace_s:
             why = f"the shutdown gives pod {body.namespace}/{body.pod} no more than {grace_s} s"
             given = record.seq, f"its worker gives it {body.grace_period_s} s"
             sides = given, (seq, f"its priority and the settings give it {grace_s} s")
-            self.context.contradict(record.ts_ns, subject, why, *sides, by_lines=True)
-        for other, since in self._stopped.values():
-            over_ns = since.ts_ns + self._groups()[other].seconds * NS_PER_S
-            if other < index and record.ts_ns + _AT_ONCE_NS < over_ns:
-                first = since.seq, "a pod of a lower priority is stopped, and has not ended"
-                debt = Debt(
-                    since=record,
-                    due_ns=record.ts_ns + _LATE_NS,
-                    shown_by=PodTerminated,
-                    subject=subject,
-                    by_lines=True,
-                    why="pods of a higher priority are stopped when all others have ended",
-                    disputed=(first, (record.seq, "the pod is stopped")),
+            self.context.contradict(record.ts_ns, subject_of(body), why, *sides, by_lines=True)
+        waits_ns = min(self._groups()[index].seconds, kill_wait_s(grace_s)) * NS_PER_S
+        self._stopped[key] = index, record.ts_ns + waits_ns, record
+
+    def _died(self, record: Record, body: ContainerDied, state: NodeState) -> None:
+        """A turn comes when the pods of lower priorities have ended, or are waited for no more."""
+        if (stopped := self._stopped.get(body.pod_uid or "")) is None:
+            return
+        index, until_ns, since = stopped
+        ran_ns = min(until_ns, self.context.times.told(record.ts_ns).from_ns)
+        for other, _until_ns, stop in self._stopped.values():
+            if other > index and stop.ts_ns + _AT_ONCE_NS < ran_ns:
+                assert isinstance(stop.body, PodTerminating)
+                about, why = (
+                    subject_of(stop.body),
+                    "pods of a higher priority are stopped when all others have ended",
                 )
-                whose = getattr(since.body, "pod_uid", "")
-                self.context.debts.owe((*_TURN, key, whose), debt)
-        self._stopped[key] = index, record
+                first = since.seq, "a pod of a lower priority is stopped"
+                sides = first, (stop.seq, "this pod is"), (record.seq, "the other ran on")
+                self.context.contradict(stop.ts_ns, about, why, *sides, by_lines=True)
 
     def _terminated(self, record: Record, body: PodTerminated, state: NodeState) -> None:
-        key = body.pod_uid or ""
-        self._stopped.pop(key, None)
-        self.context.debts.pay((*_STOP, key))
-        for stopped in self._stopped:
-            self.context.debts.pay((*_TURN, stopped, key))
+        self._stopped.pop(body.pod_uid or "", None)
+        self.context.debts.pay((*_STOP, body.pod_uid or ""))
 
     def _admitted(self, record: Record, body: PodAdmitted, state: NodeState) -> None:
         began, interval = self._began, self.context.timeline.interval_of(record)

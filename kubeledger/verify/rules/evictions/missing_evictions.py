@@ -139,8 +139,8 @@ def _claimed(threshold: Threshold, observed: int | None) -> Judgement:
 
 _OWED_NS: Final = 45 * NS_PER_S
 """Four rounds: the next one acts."""
-_TOLD_NS: Final = 16 * NS_PER_S
-"""The next round: one that reclaims has told its conditions, and each that follows tells them."""
+_TOLD_NS: Final = 25 * NS_PER_S
+"""Two rounds: one that reclaims has told its conditions, and each that follows tells them."""
 _SAME_NS: Final = 180 * NS_PER_S
 """No statistics stay the same for so long."""
 
@@ -208,9 +208,7 @@ class MissingEvictions:
         if reported is None or is_told or not (had or logs(last.ts_ns, CALM)):
             debts.void("conditions")
             return
-        debt = self._conditions_debt(last, had, reported)
-        if self._rounds.acted:
-            debt.due_ns = last.ts_ns + _TOLD_NS
+        debt = replace(self._conditions_debt(last, had, reported), due_ns=last.ts_ns + _TOLD_NS)
         debts.owe(("conditions",), debt)
 
     def _conditions_differ(self, last: Round) -> bool:
