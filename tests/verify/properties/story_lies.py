@@ -287,7 +287,7 @@ def _change_ignored(bundle: Bundle, random: Random) -> Iterator[RawLie]:
         until = _until_ns(bundle, body, start)
         span_ns = min(until, died.get(body.container_id, until)) - start.ts_ns
         own = [c["name"] for c in specs_of(bundle.records).get(pod, {}).get("containers", ())]
-        if span_ns < 230 * NS_PER_S or body.container not in own:
+        if span_ns < 240 * NS_PER_S or body.container not in own:
             continue
 
         def other_image(pod: Json, body: Any = body) -> bool:  # noqa: ANN401 # of the record
@@ -296,7 +296,10 @@ def _change_ignored(bundle: Bundle, random: Random) -> Iterator[RawLie]:
                     container["image"] = "example.com/other:2"
             return True
 
-        at_ns = start.ts_ns + random.randint(5, 15) * NS_PER_S
+        seen = sorted(ns for ns in _listed_ns(bundle).values() if ns > start.ts_ns + NS_PER_S)
+        if not seen or seen[0] - start.ts_ns > 30 * NS_PER_S:
+            continue  # no list shows the image before
+        at_ns = seen[0] + 6 * NS_PER_S
         edits = _in_later_lists(bundle, body.pod_uid, at_ns, other_image)
         line, *_ = bundle.told(added, files=(LOG,)).values()
         update = moved_by(line, (at_ns - added.ts_ns) / NS_PER_S).replace(b"ADD", b"UPDATE")
@@ -409,6 +412,9 @@ def _admitted_in_shutdown(bundle: Bundle, random: Random) -> Iterator[RawLie]:
         if body.reason != "NodeShutdown" or body.pod_uid is None:
             continue
 
+        def of_pod(event: Json, uid: str = body.pod_uid) -> bool:
+            return (event.get("involvedObject") or {}).get("uid") == uid
+
         def pending(pod: Json) -> bool:
             pod["status"] = {"phase": "Pending", "qosClass": pod["status"].get("qosClass")}
             return True
@@ -418,9 +424,7 @@ def _admitted_in_shutdown(bundle: Bundle, random: Random) -> Iterator[RawLie]:
         )
         edits: Edits = dict.fromkeys(told)
         edits |= _in_later_lists(bundle, body.pod_uid, 0, pending)
-        edits |= _without_events(
-            bundle, lambda e, uid=body.pod_uid: (e.get("involvedObject") or {}).get("uid") == uid
-        )
+        edits |= _without_events(bundle, of_pod)
         yield RawLie(f"{record.seq}", edits, subjects(body))
 
 
@@ -428,13 +432,27 @@ def _admitted_in_shutdown(bundle: Bundle, random: Random) -> Iterator[RawLie]:
 
 
 def _no_startup(bundle: Bundle, random: Random) -> Iterator[RawLie]:
-    """The startup probe succeeded, and the sync loop does not say so."""
+    """The startup probe succeeded, and that changed nothing: no other probe is made since."""
     for record in bundle.some(random, ProbeTransitioned):
         body = record.body
-        if body.probe_type == "startup" and body.to_result == "success":
-            told = [at for at, line in bundle.told(record).items() if b"SyncLoop" in line]
-            if told:
-                yield RawLie(f"{record.seq}", dict.fromkeys(told), subjects(body))
+        if body.probe_type != "startup" or body.to_result != "success" or body.inferred:
+            continue
+
+        def starting(pod: Json, body: Any = body) -> bool:  # noqa: ANN401 # of the record
+            found = False
+            for status in pod.get("status", {}).get("containerStatuses", ()):
+                if (body.container_id or "-") in status.get("containerID", ""):
+                    status["started"], status["ready"], found = False, False, True
+            if found:
+                _unready(pod)
+            return found
+
+        names = f"{body.namespace}/{body.pod}", f"{body.pod}_{body.namespace}"
+        told = [at for name in names for at in bundle.log(name, "robe", since=record)]
+        own = {at for at, line in bundle.told(record).items() if b"SyncLoop" not in line}
+        edits: Edits = dict.fromkeys(at for at in told if at not in own)
+        edits |= _in_later_lists(bundle, body.pod_uid or "-", record.ts_ns, starting)
+        yield RawLie(f"{record.seq}", edits, subjects(body))
 
 
 def _stops_early(bundle: Bundle, random: Random) -> Iterator[RawLie]:
