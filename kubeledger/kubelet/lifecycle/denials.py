@@ -12,6 +12,7 @@ Source: v1.35.6 pkg/kubelet/kubelet_pods.go convertToAPIContainerStatuses, getPh
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from itertools import product
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -71,6 +72,7 @@ def denials(body: PodListed) -> Iterator[Denial]:
     names = {str(entry.get("name")) for entry in shown}
     for name in sorted(own.keys() - names) if names else ():
         yield Denial(None, f"statuses of containers {', '.join(sorted(names))}", f"spec of {name}")
+    yield from _of_order(spec, status, own, inits)
     yield from _of_pod(spec, status, shown, has_init=bool(inits))
     yield from _of_class(spec, status)
     if _is_static(body) and body.listed_by == "kubelet":
@@ -112,6 +114,27 @@ def _of_container(spec: _Json | None, entry: _Json, *, is_init: bool) -> Iterato
         reason, code = each.get("reason"), each.get("exitCode")
         if (reason == "Completed" and code) or (reason == "Error" and code == 0):
             yield f"reason {reason}", f"exitCode {code}"
+
+
+def _of_order(
+    spec: _Json, status: _Json, own: Mapping[str, _Json], inits: Mapping[str, _Json]
+) -> Iterator[Denial]:
+    """Nothing of the pod starts after an init container that failed for good."""
+    if any(each.get("restartPolicyRules") for each in (*inits.values(), *own.values())):
+        return
+    for entry in objects_of(status.get("initContainerStatuses")):
+        name, (_, at) = str(entry.get("name")), _state(entry, "state")
+        policy = inits.get(name, {}).get("restartPolicy") or spec.get("restartPolicy")
+        is_lost = at.get("exitCode") == LOST_EXIT_CODE or at.get("reason") == _UNKNOWN
+        over_ns = time_in(at, "finishedAt")
+        if policy != NEVER or is_lost or over_ns is None or not at.get("exitCode"):
+            continue
+        shown = objects_of(status.get("containerStatuses"))
+        for other, field in product(shown, ("state", "lastState")):
+            began_ns = time_in(_state(other, field)[1], "startedAt")
+            if began_ns is not None and began_ns >= over_ns:
+                one = f"it started at {format_ts(began_ns)}"
+                yield Denial(str(other.get("name")), one, f"init container {name} had failed")
 
 
 def _is_probed(spec: _Json) -> bool:

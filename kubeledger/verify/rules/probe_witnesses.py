@@ -7,7 +7,7 @@ is a contradiction, and neither is silently believed.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
@@ -51,14 +51,14 @@ class ProbeWitnesses:
         # Once failures are seen to leave events: those since the last that did not. Apart those of
         # several lines, of which a filter by words leaves the head or takes it.
         self._without: dict[bool, list[tuple[Record, Worker]]] = {}
-        self._pushed: Counter[str] = Counter()
-        self._blocked_ns = -86_400 * NS_PER_S
+        self._pushed, self._blocked_ns = 0, -86_400 * NS_PER_S
         self._unlogged: dict[Worker, tuple[Record, ProbeTransitioned]] = {}
         self._ready: Witnesses[bool] = Witnesses(_LISTED_WITHIN_NS)
 
     def forget(self) -> None:
-        for each in (self._failed, self._reports, self._without, self._pushed, self._unlogged):
+        for each in (self._failed, self._reports, self._without, self._unlogged):
             each.clear()
+        self._pushed = 0
         self._ready.forget()
 
     def derive(self, before_ns: int) -> None:
@@ -91,7 +91,8 @@ class ProbeWitnesses:
             )  # fmt: skip
 
         for worker, (record, body) in list(self._unlogged.items()):
-            if record.ts_ns + _KILLED_WITHIN_NS < now_ns:  # and nothing else follows from it
+            is_due = record.ts_ns + _KILLED_WITHIN_NS < now_ns  # and nothing else follows from it
+            if is_due and self._pushed >= _ENOUGH:
                 del self._unlogged[worker]
                 self._contradict(
                     record,
@@ -273,13 +274,12 @@ class ProbeWitnesses:
         since_ns, worker.changed_ns = worker.changed_ns, record.ts_ns
         pushed = worker.machine is not None and STORES[body.to_result] in worker.machine.pushed
         if not body.inferred:
-            self._pushed[body.probe_type] += pushed
+            self._pushed += pushed  # by one function, of whatever type
         elif (
             pushed
-            and self._pushed[body.probe_type] >= _ENOUGH
             and record.ts_ns - self._blocked_ns > _BLOCKED_NS
-            # Else the result may have been this one already, of this container or the one before.
-            and worker.missed_ns <= since_ns
+            # Else it may have been this one already; but a startup probe rests after its change.
+            and (worker.missed_ns <= since_ns or body.probe_type == "startup")
             and not self._context.times.late(record.ts_ns)
             and record.ts_ns < self._context.coverage.last_line_ns
         ):

@@ -19,9 +19,10 @@ LOOPS: Json = {"waiting": {"reason": "CrashLoopBackOff"}}
 FULL: Json = {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1", "memory": "1Gi"}}
 
 
-def ended(code: int = 0, of: str = "c-1", reason: str | None = None) -> Json:
-    why = reason or ("Error" if code else "Completed")
-    return {"terminated": {"exitCode": code, "reason": why, "containerID": f"x://{of}"}}
+def ended(code: int = 0, of: str = "c-1", reason: str | None = None, at: str = "02:59:50") -> Json:
+    why, over = reason or ("Error" if code else "Completed"), f"2026-11-21T{at}Z"
+    shown = {"exitCode": code, "reason": why, "containerID": f"x://{of}", "finishedAt": over}
+    return {"terminated": shown}
 
 
 def entry(state: Json, last: Json | None = None, **fields: Any) -> Json:  # noqa: ANN401 # any field
@@ -33,6 +34,22 @@ def entry(state: Json, last: Json | None = None, **fields: Any) -> Json:  # noqa
 
 def init(state: Json, **fields: Any) -> Json:  # noqa: ANN401 # any field
     return entry(state, name="first", containerID="x://i-1") | {"ready": False} | fields
+
+
+def after(
+    code: int,
+    at: str = "02:59:50",
+    *,
+    policy: str = "Never",
+    of_first: str | None = None,
+    **app: Any,  # noqa: ANN401 # any field of a container
+) -> list[tuple[str, str]]:
+    """A container of such a pod runs since three o'clock, and its init container has ended."""
+    spec = {"restartPolicy": policy, "initContainers": [{"name": "first"}]}
+    if of_first is not None:
+        spec |= {"initContainers": [{"name": "first", "restartPolicy": of_first}]}
+    first = init(ended(code, "i-1", at=at), ready=not code)
+    return told(entry(RUNS), inits=(first,), spec=spec, **app)
 
 
 def told(
@@ -85,6 +102,11 @@ IS, NOT = {"status": "True"}, {"status": "False", "reason": "ContainersNotReady"
         told(entry(RUNS), status={"qosClass": "Guaranteed"}, resources=FULL),
         told(entry(RUNS), status={"qosClass": "Burstable"}, spec={"resources": {
             "requests": {"cpu": "1"}}}),
+        after(1, policy="Always"),  # its sandbox is another by now
+        after(1, "03:00:01"),  # a runtime that lost all makes it run anew
+        after(255),
+        after(1, restartPolicyRules=[{"action": "RestartAllContainers"}]),
+        after(0),
         told(entry(RUNS, ready=False), annotations=MIRROR),  # its spec may be an older one
         told(entry(RUNS, ready=False), spec={"containers": []}),
         told(),
@@ -112,6 +134,9 @@ def test_what_a_kubelet_writes(sound: list[tuple[str, str]]) -> None:
         (told(entry(RUNS, name="other")), "a container's status"),
         (told(entry(RUNS), spec={"containers": [{"name": "app"}, {"name": "log"}]}),
          "statuses of containers app"),
+        (after(1), "it started at 2026-11-21T03:00:00Z"),
+        (after(1, policy="OnFailure", of_first="Never"),
+         "it started at 2026-11-21T03:00:00Z"),
         (told(entry(ended(1)), conditions={"ContainersReady": IS}), "not ready"),
         (told(entry(RUNS), conditions={"ContainersReady": NOT}), "all containers are ready"),
         (told(entry(ended(1)), conditions={"Ready": IS, "ContainersReady": NOT}),

@@ -41,7 +41,7 @@ Change = Callable[[Json, Any], bool]
 # -- lists -----------------------------------------------------------------------------------------
 
 
-def _lists(bundle: Bundle, uid: str) -> Iterator[tuple[str, Json, Json]]:
+def lists_of(bundle: Bundle, uid: str) -> Iterator[tuple[str, Json, Json]]:
     """File, its content and a pod in it, of each list that has the pod."""
     for path in sorted(bundle.path.rglob("pods.json")):
         text = path.read_bytes()
@@ -52,12 +52,13 @@ def _lists(bundle: Bundle, uid: str) -> Iterator[tuple[str, Json, Json]]:
                 yield str(path.relative_to(bundle.path)), held, pod
 
 
-def _written(bundle: Bundle, file: str, held: Json) -> Edits:
+def rewritten(bundle: Bundle, file: str, *documents: Any) -> Edits:  # noqa: ANN401 # any JSON
+    """Another JSON in a file, or several."""
     edits: Edits = dict.fromkeys((file, n) for n in range(1, len(bundle.lines(file))))
-    return edits | {(file, 0): json.dumps(held).encode()}
+    return edits | {(file, 0): "\n".join(map(json.dumps, documents)).encode()}
 
 
-def _in_lists(kinds: tuple[type, ...], change: Change, *, who: str = "pod_uid",
+def shown_otherwise(kinds: tuple[type, ...], change: Change, *, who: str = "pod_uid",
               once: bool = False) -> Liar:  # fmt: skip
     """All lists, or ``once`` only one, show something else of the pod of a decision."""
 
@@ -68,9 +69,9 @@ def _in_lists(kinds: tuple[type, ...], change: Change, *, who: str = "pod_uid",
             if uid is None or uid in told:
                 continue
             edits: Edits = {}
-            for file, held, pod in _lists(bundle, uid):
+            for file, held, pod in lists_of(bundle, uid):
                 if not (once and edits) and change(pod, record.body):
-                    edits |= _written(bundle, file, held)
+                    edits |= rewritten(bundle, file, held)
             if edits:
                 told.add(uid)
                 yield RawLie(f"{record.seq}", edits, subjects(record.body))
@@ -222,9 +223,9 @@ def _outlived(bundle: Bundle, random: Random) -> Iterator[RawLie]:
             if end.ts_ns + by * NS_PER_S > bundle.records[-1].ts_ns:
                 continue
             edits = bundle.at(by, end)
-            for file, held, pod in _lists(bundle, record.body.pod_uid or "-"):
+            for file, held, pod in lists_of(bundle, record.body.pod_uid or "-"):
                 if _ended_later(pod, record.body.container_id, by):
-                    edits |= _written(bundle, file, held)
+                    edits |= rewritten(bundle, file, held)
             yield RawLie(f"{record.seq} {by:+}", edits, subjects(record.body))
 
 
@@ -333,17 +334,17 @@ def _while_another_runs(bundle: Bundle, random: Random) -> Iterator[RawLie]:
 
 
 LIST_LIARS: dict[str, Liar] = {
-    "restart under Never": _in_lists((ContainerRestarted,), _never),
-    "threshold of a probe in lists": _in_lists((ProbeTransitioned,), _threshold),
-    "grace period in lists": _in_lists((ContainerKilled,), _grace),
-    "request in lists": _in_lists((PodAdmitted,), _request),
-    "CPU limit in lists": _in_lists((CgroupUpdated,), _limit),
-    "restart count in a list": _in_lists((ContainerRestarted,), _count, once=True),
-    "refusal's reason in lists": _in_lists((PodRejected,), _refusal),
-    "preemptor without priority": _in_lists(
+    "restart under Never": shown_otherwise((ContainerRestarted,), _never),
+    "threshold of a probe in lists": shown_otherwise((ProbeTransitioned,), _threshold),
+    "grace period in lists": shown_otherwise((ContainerKilled,), _grace),
+    "request in lists": shown_otherwise((PodAdmitted,), _request),
+    "CPU limit in lists": shown_otherwise((CgroupUpdated,), _limit),
+    "restart count in a list": shown_otherwise((ContainerRestarted,), _count, once=True),
+    "refusal's reason in lists": shown_otherwise((PodRejected,), _refusal),
+    "preemptor without priority": shown_otherwise(
         (PodPreempted,), _without_priority, who="preemptor_uid"
     ),
-    "critical pod evicted": _in_lists((PodEvicted,), _critical),
+    "critical pod evicted": shown_otherwise((PodEvicted,), _critical),
     "eviction threshold in settings": _set(
         (PodEvicted,), rb'(memory\.available"?: ?")\d+Mi', rb"\g<1>1Mi"
     ),

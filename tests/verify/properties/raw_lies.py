@@ -115,10 +115,10 @@ class Bundle:
             (file, e.line - 1): self.lines(file)[e.line - 1]
             for record in records
             for e in record.evidence
-            if e.line is not None and (file := self._below(e.file)).rpartition("/")[2] in files
+            if e.line is not None and (file := self.below(e.file)).rpartition("/")[2] in files
         }
 
-    def _below(self, file: str) -> str:
+    def below(self, file: str) -> str:
         return file.partition(f"{self.path.name}/")[2] or file
 
     def said(self, record: Record, old: str, new: str, **where: Any) -> Edits:  # noqa: ANN401 # of `told`
@@ -146,6 +146,13 @@ class Bundle:
             for n, line in enumerate(self.lines(LOG))
             if n >= first and all(needle in line for needle in needles)
         }
+
+    def besides(self, line: bytes) -> Edits:
+        """A further line of the log, at the place of its stamp."""
+        lines, time = self.lines(LOG), time_of(line)
+        place = bisect_right(self._times, time) if time is not None else 0
+        place = min(place, len(lines) - 1)
+        return {(LOG, place): line + b"\n" + lines[place]}
 
     def write(self, directory: Path, edits: Edits) -> None:
         """Change a copy of the files."""
@@ -192,7 +199,7 @@ def subjects(body: Any) -> tuple[str, ...]:  # noqa: ANN401 # any body
 Liar = Callable[[Bundle, Random], Iterator[RawLie]]
 
 
-def _number(text: str) -> str:
+def number_alone(text: str) -> str:
     """A pattern of a number that stands alone."""
     return rf"(?<![\w.:-]){text}(?![\w:]|\.\d)"
 
@@ -200,7 +207,7 @@ def _number(text: str) -> str:
 # -- one value is another ------------------------------------------------------------------------
 
 
-def _valued(kinds: tuple[type, ...], *ways: tuple[str, str, tuple[str, ...]],
+def values_of(kinds: tuple[type, ...], *ways: tuple[str, str, tuple[str, ...]],
             files: Sequence[str] = (LOG, KERNEL), reason: str | None = None) -> Liar:  # fmt: skip
     """Liars who change what a pattern finds in the lines of such decisions.
 
@@ -496,7 +503,7 @@ def _held_device(bundle: Bundle, random: Random) -> Iterator[RawLie]:
                 if resource == record.body.resource and each not in record.body.device_ids
             ]
             if others:
-                edits = bundle.said(record, _number(re.escape(own)), random.choice(others))
+                edits = bundle.said(record, number_alone(re.escape(own)), random.choice(others))
                 if edits:
                     yield RawLie(f"{record.seq} {own}", edits, subjects(record.body))
 
@@ -509,7 +516,7 @@ def _left_out(bundle: Bundle, random: Random) -> Iterator[RawLie]:
         if end is not None and size:
             freed = end.body.bytes_freed
             gone: Edits = dict.fromkeys(bundle.told(removed))
-            edits = gone | bundle.said(end, _number(str(freed)), str(freed - size))
+            edits = gone | bundle.said(end, number_alone(str(freed)), str(freed - size))
             yield RawLie(f"{removed.seq}", edits, ("node", "image/"))
 
 
@@ -519,21 +526,21 @@ LIARS: dict[str, Liar] = {
     "another victim": _another_victim,
     "ranking reversed": _ranking(_reversed),
     "pod not ranked": _ranking(_less_one),
-    "eviction's threshold": _valued(
+    "eviction's threshold": values_of(
         (PodEvicted,), ("", r"(?<=Threshold quantity: )\d+", ("*2", "/2", "+5"))
     ),
-    "eviction's amount": _valued((PodEvicted,), ("", r"(?<=available: )\d+", ("*3", "*40"))),
-    "eviction's resource": _valued(
+    "eviction's amount": values_of((PodEvicted,), ("", r"(?<=available: )\d+", ("*3", "*40"))),
+    "eviction's resource": values_of(
         (PodEvicted,),
         ("", r"low on resource: (memory|ephemeral-storage)", ("low on resource: pids",)),
     ),
     "starved, and no eviction": _starved,
-    "another condition": _valued(
+    "another condition": values_of(
         (NodeConditionsChanged,),
         ("", r"MemoryPressure", ("DiskPressure",)),
         ("", r"DiskPressure", ("PIDPressure",)),
     ),
-    "reason of a kill": _valued(
+    "reason of a kill": values_of(
         (ContainerKilled,),
         ("", r"failed liveness probe", ("failed startup probe",)),
         ("", r"failed startup probe", ("failed liveness probe",)),
@@ -548,7 +555,7 @@ LIARS: dict[str, Liar] = {
             (r"Container \g<1> definition changed",),
         ),
     ),
-    "grace period of a kill": _valued(
+    "grace period of a kill": values_of(
         (ContainerKilled,),
         ("grace_period_s", r"(?<=gracePeriod=){}\b", ("+1", "+30", "*3")),
         ("grace_period_s", r"(?<=with a ){}(?= second)", ("+1", "+30", "*3")),
@@ -559,35 +566,37 @@ LIARS: dict[str, Liar] = {
     "kill before its cause": _moved((ContainerKilled,), -25, -60, -120),
     "killed before the threshold": _killed_early,
     "probe's tick too early": _soon_failed,
-    "back-off": _valued(
+    "back-off": values_of(
         (RestartBackedOff,), ("back_off_s", r"(?<=back-off ){}(?=s)", ("*2", "/2", "+5"))
     ),
-    "back-off in minutes": _valued(
+    "back-off in minutes": values_of(
         (RestartBackedOff,), ("", r"(?<=back-off )[\dms]+(?= restarting)", ("3m20s", "15s"))
     ),
     "back-off of another pod": _another_pod((RestartBackedOff,)),
     "restarted too early": _too_early,
     "ended before it started": _died_before,
     "restart never came": _never_restarted,
-    "image GC: amount": _valued(
+    "image GC: amount": values_of(
         (GarbageCollectionStarted,),
-        ("bytes_to_free", _number("{}"), ("+1", "*2", "+4096")),
-        ("usage_percent", _number("{}(?=%)"), ("+1", "+9")),
+        ("bytes_to_free", number_alone("{}"), ("+1", "*2", "+4096")),
+        ("usage_percent", number_alone("{}(?=%)"), ("+1", "+9")),
         ("usage_percent", "(?<=usage=){}", ("+1", "+9")),
     ),
-    "image GC: thresholds": _valued(
+    "image GC: thresholds": values_of(
         (GarbageCollectionStarted,),
         ("high_threshold_percent", "(?<=old \\(){}(?=%)", ("+1", "+9")),
         ("high_threshold_percent", "(?<=highThreshold=){}", ("+1", "+9")),
         ("low_threshold_percent", "(?<=lowThreshold=){}", ("+1", "/2")),
     ),
-    "image GC: size": _valued((ImageDeleted,), ("size_bytes", _number("{}"), ("+1", "*2", "/2"))),
-    "image GC: sum": _valued(
-        (GarbageCollected,), ("bytes_freed", _number("{}"), ("+1", "*2", "/2"))
+    "image GC: size": values_of(
+        (ImageDeleted,), ("size_bytes", number_alone("{}"), ("+1", "*2", "/2"))
+    ),
+    "image GC: sum": values_of(
+        (GarbageCollected,), ("bytes_freed", number_alone("{}"), ("+1", "*2", "/2"))
     ),
     "image GC: one left out": _left_out,
     "another device": _held_device,
-    "another NUMA node": _valued(
+    "another NUMA node": values_of(
         (AffinityDecided,),
         ("", r'(?<="NUMANodeAffinity":)1\b', ("2", "3")),
         ("", r"\{01 true\}", ("{10 true}",)),
@@ -595,8 +604,8 @@ LIARS: dict[str, Liar] = {
     ),
     "another preempted": _another_pod((PodPreempted,), "victim_"),
     "another preemptor": _another_pod((PodPreempted,), "preemptor_"),
-    "preempted for less": _valued((PodPreempted,), ("", r"(?<=q: )\d+", ("+10", "/2", "*2"))),
-    "numbers of a refusal": _valued(
+    "preempted for less": values_of((PodPreempted,), ("", r"(?<=q: )\d+", ("+10", "/2", "*2"))),
+    "numbers of a refusal": values_of(
         (PodRejected,),
         ("", r"(?<=requested: )\d+", ("+10", "/2")),
         ("", r"(?<=used: )\d+", ("+10", "/2")),
@@ -604,21 +613,21 @@ LIARS: dict[str, Liar] = {
         ("", r"(?<=Requested: )\d+", ("+1",)),
         ("", r"(?<=Available: )\d+", ("+1",)),
     ),
-    "reason of a refusal": _valued(
+    "reason of a refusal": values_of(
         (PodRejected,), ("reason", '(?<=reason="){}(?=")', ("OutOfpods", "NodeShutdown"))
     ),
     "refusal of another pod": _another_pod((PodRejected,)),
     "OOM: another container": _another_container((ProcessKilled,)),
-    "OOM: limit": _valued((ProcessKilled,), ("", r"(?<=limit )\d+(?=kB)", ("*2", "/2"))),
-    "OOM: score": _valued((ProcessKilled,), ("", r"(?<=oom_score_adj:)\d+", ("/2", "+7"))),
-    "OOM: size": _valued((ProcessKilled,), ("", r"(?<=anon-rss:)\d+(?=kB)", ("*2", "/2"))),
-    "cgroup: shares": _valued(
+    "OOM: limit": values_of((ProcessKilled,), ("", r"(?<=limit )\d+(?=kB)", ("*2", "/2"))),
+    "OOM: score": values_of((ProcessKilled,), ("", r"(?<=oom_score_adj:)\d+", ("/2", "+7"))),
+    "OOM: size": values_of((ProcessKilled,), ("", r"(?<=anon-rss:)\d+(?=kB)", ("*2", "/2"))),
+    "cgroup: shares": values_of(
         (CgroupUpdated,), ("cpu_shares", _CGROUP, ("*2", "+1", "/2")), files=(CGROUPS,)
     ),
-    "cgroup: weight": _valued(
+    "cgroup: weight": values_of(
         (CgroupUpdated,), ("", r"(?<=cpu.weight )\d+$", ("*2", "+9")), files=(CGROUPS,)
     ),
-    "cgroup: quota": _valued(
+    "cgroup: quota": values_of(
         (CgroupUpdated,),
         ("", r"(?<=cpu.max )\d+", ("*2", "/2")),
         ("", r"(?<=cfs_quota_us )\d+", ("*2", "/2")),
@@ -626,14 +635,14 @@ LIARS: dict[str, Liar] = {
         ("", r"(?<=cfs_quota_us )-1", ("50000",)),
         files=(CGROUPS,),
     ),
-    "cgroup: memory": _valued(
+    "cgroup: memory": values_of(
         (CgroupUpdated,),
         ("", r"(?<=memory.max )\d+$", ("*2", "/2")),
         ("", r"(?<=memory.limit_in_bytes )\d+$", ("/2",)),
         ("", r"(?<=memory.max )max", ("104857600",)),
         files=(CGROUPS,),
     ),
-    "pulled though present": _valued(
+    "pulled though present": values_of(
         (PullDecided,),
         (
             "",
@@ -641,17 +650,17 @@ LIARS: dict[str, Liar] = {
             (r'reason="Pulling" message="Pulling image \g<1>"',),
         ),
     ),
-    "resize: amount": _valued(
+    "resize: amount": values_of(
         (PodResized,),
         ("", r'(?<=cpu\\":\\")\d+', ("*2", "/2")),
         ("", r'(?<=memory\\":\\")\d+', ("*2", "/2")),
     ),
-    "resize: outcome": _valued(
+    "resize: outcome": values_of(
         (PodResized,),
         ("", r"(?<![-\w])Deferred\b", ("Infeasible",)),
         ("", r"(?<![-\w])Infeasible\b", ("Deferred",)),
     ),
-    "shutdown: grace": _valued(
+    "shutdown: grace": values_of(
         (PodTerminating,), ("", r"(?<=gracePeriod=)\d+", ("*4", "+60")), reason="shutdown"
     ),
     "shutdown: turn": _moved((PodTerminating,), -20, 12, reason="shutdown"),

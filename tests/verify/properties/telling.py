@@ -27,12 +27,13 @@ from tests.verify.properties.inventions import INVENTED
 from tests.verify.properties.list_lies import LIST_LIARS
 from tests.verify.properties.measure import is_wrong
 from tests.verify.properties.raw_lies import LIARS, Bundle, RawLie, bundle
+from tests.verify.properties.story_lies import STORY_LIARS
 from tests.verify.properties.tales import TALES as NAMED
 from tests.verify.properties.truths import RECORDED, SCENARIOS, Truth, named
 
 TALES = NAMED | INVENTED | FURTHER
 """What is told over records -> who tells it."""
-RAW = LIARS | LIST_LIARS
+RAW = LIARS | LIST_LIARS | STORY_LIARS
 """What is changed in a node's files -> who tells it."""
 
 

@@ -78,25 +78,31 @@ def test_many_tales(seed: int) -> None:
     assert caught * 100 >= _LEAST_OF_ALL * sum(each.verdict != "open" for each in heard)
 
 
-_QUICK = (
-    "another victim",
-    "back-off",
-    "grace period of a kill",
-    "restarted too early",
-    "killed before the threshold",
-    "another container killed",
-)
-"""Raw lies of one recording that are told before each change lands."""
+_QUICK = {
+    "node-a": (
+        "another victim",
+        "back-off",
+        "grace period of a kill",
+        "restarted too early",
+        "killed before the threshold",
+        "another container killed",
+    ),
+    "node-b": ("startup never came", "cgroup removed early", "GC stops early"),
+    "node-e-oom": ("main after failed init",),
+}
+"""Recording -> raw lies in its files that are told before each change lands."""
 
 
 @pytest.mark.slow
-def test_some_raw_lies() -> None:
+@pytest.mark.parametrize("node", _QUICK)
+def test_some_raw_lies(node: str) -> None:
     """In the files of a recorded node."""
-    heard = list(tell_raw(bundle("node-a"), 1, _QUICK))
-    assert {each.kind for each in heard} >= {"back-off", "grace period of a kill"}
+    heard = list(tell_raw(bundle(node), 1, _QUICK[node]))
+    told = {each.kind for each in heard}
+    assert told >= ({"back-off", "grace period of a kill"} if node == "node-a" else {*_QUICK[node]})
     assert [each for each in heard if each.verdict == "believed"] == []
     # At most one is what a lost line may explain.
-    assert sum(each.verdict == "caught" for each in heard) >= len(heard) - 1
+    assert sum(each.verdict == "caught" for each in heard) >= max(len(heard) - 1, 1)
 
 
 @pytest.mark.nightly
