@@ -17,6 +17,7 @@ from kubeledger.ingest.sources.items import Fact, StatsSummary
 from kubeledger.ingest.sources.plain import object_of
 from kubeledger.kubelet.eviction.signals import RESOURCE_OF
 from kubeledger.kubelet.kube.quantity import QuantityError, value_of
+from kubeledger.kubelet.lifecycle.disputes import Dispute
 from kubeledger.model.bodies.images import (
     EvictionSignalObserved,
     GarbageCollected,
@@ -49,6 +50,7 @@ _MAX_EVENTS = 16
 _FREED = regex(r"but freed (\d+) bytes|\(freed (\d+) bytes\)|but only found (\d+) bytes eligible")
 _USAGE = regex(r"image filesystem \((\d+)% of ")
 _WANTED = regex(r"[Ww]anted to free (\d+) bytes|Attempted to free (\d+) bytes")
+_AMOUNT = regex(r"\d+")
 _OF_START = ("usage_percent", "high_threshold_percent", "low_threshold_percent", "bytes_to_free")
 """What the end of a run repeats of its start."""
 _BEFORE_A_RUN = ("invalid capacity", "failed to get image", "imageFs information")
@@ -218,8 +220,9 @@ class GcRuns:
         if entry.values.get("kind") != "Node":
             return
         message, end = entry.text("message"), self._last_end
-        if end is not None and end.is_open and _same(end.body, message):
+        if end is not None and end.is_open and _is_about(end.body, message):
             end.join(entry.evidence)
+            self._compare(end, message, entry.evidence)
         else:
             self._events = [*self._events[-_MAX_EVENTS:], (entry.ts_ns, message, entry.evidence)]
 
@@ -278,7 +281,7 @@ class GcRuns:
         seen = self._start.evidence if self._start is not None else ()
         fact = shown(entry, self._body(outcome, error), *seen, cause=self._start)
         self._last_end = self._queue.hold(fact, _EVENT_NS)
-        self._last_end.join(*self._events_about(entry.ts_ns, self._last_end.body))
+        self._last_end.join(*self._events_about(entry.ts_ns, self._last_end))
         self._ended_before = True
         self._forget()
 
@@ -315,24 +318,32 @@ class GcRuns:
             error=error,
         )
 
-    def _events_about(self, ts_ns: int, end: GarbageCollected) -> list[Evidence]:
+    def _events_about(self, ts_ns: int, end: Waiting[GarbageCollected]) -> list[Evidence]:
         """Events of the log and of the API server about this run."""
-        if not end.error:
+        if not end.body.error:
             return []
-        found = [
-            evidence
-            for event_ns, message, evidence in self._events
-            if ts_ns - event_ns <= _EVENT_NS and _same(end, message)
-        ]
+        found = list[Evidence]()
+        for event_ns, message, evidence in self._events:
+            if ts_ns - event_ns <= _EVENT_NS and _is_about(end.body, message):
+                found.append(evidence)
+                self._compare(end, message, evidence)
         self._events = []
         for reason, namespace in product(_EVENT_REASONS, ("default", "")):
-            key = ("Node", namespace, self._context.node, reason, end.error)
+            key = ("Node", namespace, self._context.node, reason, end.body.error)
             event = self._context.events.get(key)
             if event is not None and (
                 event.first_ts_ns - _EVENT_NS <= ts_ns <= event.last_ts_ns + _EVENT_NS
             ):
                 found.extend(event.evidence)
         return found
+
+    def _compare(self, end: Waiting[GarbageCollected], message: str, evidence: Evidence) -> None:
+        """The event is sent with the error that the run returns."""
+        amounts = zip(*map(_AMOUNT.findall, (end.body.error, message)), strict=False)
+        if any(one != other for one, other in amounts):
+            why = "an event has other amounts than the error of its image collection"
+            dispute = Dispute("node", why, message, end.body.error)
+            self._queue.add(Fact(end.fact.ts_ns, dispute.in_file(evidence.file), (evidence,)))
 
     def _forget(self) -> None:
         """Nothing is left of the run."""
@@ -342,10 +353,10 @@ class GcRuns:
         self._removals = [r for r in self._removals if r.body.pass_ == "all" and self._unused]
 
 
-def _same(end: GarbageCollected, message: str) -> bool:
-    """The event shows the run's error; some versions mangle what follows a percent sign."""
-    error = end.error
-    return bool(error) and (message == error or message.startswith(error.split("%", 1)[0] + "%"))
+def _is_about(end: GarbageCollected, message: str) -> bool:
+    """The event has the error's words; some versions mangle what follows a percent sign."""
+    words = {_AMOUNT.sub("", text).split("%", 1)[0] for text in (end.error, message)}
+    return bool(end.error) and len(words) == 1
 
 
 def _number(pattern: re.Pattern[str], text: str) -> int | None:

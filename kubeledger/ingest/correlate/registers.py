@@ -13,9 +13,10 @@ import msgspec
 
 from kubeledger.ingest.correlate.context import BundleContext, Subject
 from kubeledger.ingest.correlate.entry import Entry
-from kubeledger.ingest.correlate.holdback import Holdback, Seen, Waiting
+from kubeledger.ingest.correlate.holdback import Holdback, Seen, Waiting, shown
 from kubeledger.ingest.messages.podref import PodRef
 from kubeledger.ingest.sources.items import Fact, LogLine
+from kubeledger.kubelet.lifecycle.disputes import Dispute
 from kubeledger.model.bodies.cgroups import PodResources
 from kubeledger.model.bodies.lifecycle import ContainerKilled
 from kubeledger.model.record import Evidence
@@ -76,10 +77,12 @@ class Pod(msgspec.Struct, eq=False):
 class Pods:
     """All pods of one bundle so far."""
 
-    def __init__(self, context: BundleContext) -> None:
+    def __init__(self, context: BundleContext, queue: Holdback) -> None:
         self._context = context
+        self._queue = queue
         self._by_uid: dict[str, Pod] = {}
         self._by_name: dict[tuple[str, str], Pod] = {}
+        self._disputed: set[PodRef] = set()
 
     def of(self, entry: Entry) -> Pod | None:
         """The pod that an entry names, be it by its UID alone; None when it names none."""
@@ -91,6 +94,7 @@ class Pods:
         context = self._context
         if ref.uid is not None:
             context.learn_uid(ref.namespace, ref.name, ref.uid, seen.ts_ns, seen.evidence)
+            self._compare(ref, seen)
             return self._by_uid.get(ref.uid) or self._make(ref)
         named = self._by_name.get((ref.namespace, ref.name))
         if named is not None:
@@ -99,6 +103,18 @@ class Pods:
         if uid is not None and uid in self._by_uid:
             return self._by_uid[uid]
         return self._make(ref._replace(uid=uid))
+
+    def _compare(self, ref: PodRef, seen: Seen) -> None:
+        """A UID has one name; one that is nobody else's may be hidden, or cut."""
+        namespace, name, uid = ref
+        known, others = self._context.name_of(uid), self._context.uids_by_name[namespace, name]
+        is_others = known != (namespace, name) and any(other != uid for other in others)
+        if is_others and ref not in self._disputed:
+            self._disputed.add(ref)
+            why = f"UID {uid} is told as that of another pod"
+            told, true = f"pod {namespace}/{name}", "pod {}/{}".format(*known)
+            dispute = Dispute(f"pod/{namespace}/{name}", why, told, true)
+            self._queue.add(shown(seen, dispute.in_file(seen.evidence.file)))
 
     def known(self, subject: Subject) -> Pod | None:
         """The pod that a line names, if it is here already; nothing is learned of the line."""
@@ -380,7 +396,7 @@ class Registers:
     def __init__(self, context: BundleContext) -> None:
         self.context = context
         self.queue = Holdback()
-        self.pods = Pods(context)
+        self.pods = Pods(context, self.queue)
         self.sync_loop = SyncLoop()
         self.containers = Containers()
         self.admissions = Admissions()

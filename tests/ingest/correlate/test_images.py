@@ -141,10 +141,17 @@ the event goes its own way to the log, before and after; one run all the same
     0 sent InvalidDiskCapacity {CAPACITY} | .1 fails {CAPACITY} | .2 sent ImageGCFailed {CAPACITY}
     .3 sent ImageGCFailed another error
     = GarbageCollected lines=2,1,3
+    = !FindingReported
+an event has the amounts of the error that the run returns
+    0 sent FreeDiskSpaceFailed wanted to free 9 bytes, but freed 7 bytes
+    .1 fails wanted to free 9 bytes, but freed 5 bytes
+    = GarbageCollected lines=2,1 bytes_freed=5
+    = FindingReported finding=lines_disagree
 some versions used the error as a format: what follows a percent sign is lost
     0 fails filesystem (91% of 26.4 GiB used) (freed 7 bytes)
     .1 mangled filesystem (91%!o(MISSING)f 26.4 GiB
     = GarbageCollected lines=1,2
+    = !FindingReported
 an event that the API server kept is evidence, in its time
     ~ event {CAPACITY}
     0 fails {CAPACITY} | 60 failsagain {CAPACITY}

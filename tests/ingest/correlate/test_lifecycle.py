@@ -19,6 +19,8 @@ WORDS = {
     "generated": 'common.go "Generated pod name" pod="shop/a" podUID="{1}" source="/a.yaml"',
     "over": 'kubelet.go "Pod is terminated and will need no more status updates" pod="shop/a" '
     'podUID="{a}"',
+    "over_of": 'kubelet.go "Pod is terminated and will need no more status updates" pod="{1}" '
+    'podUID="{a}"',
     "done": 'kubelet.go Pod "{A}" has completed, ignoring remaining sync work: {1}',
 }
 OPERATIONS = "\n".join(
@@ -56,6 +58,13 @@ a pod ends once
     0 delete {{A}} | 1 done sync | 2 done reconcile
     3 status_manager.go Pod "{{A}}" fully terminated and removed from etcd
     = PodTerminated @1 <PodConfigChanged
+a UID has one name
+    0 kubelet.go SyncLoop (ADD, "api"): "{{A}}, {{B}}" | 1 over_of shop/b | 2 over_of shop/b
+    = FindingReported @1 finding=lines_disagree
+    = !FindingReported @2
+a name that is nobody else's may be hidden, or cut
+    0 kubelet.go SyncLoop (ADD, "api"): "{{A}}, {{B}}" | 1 over_of hidden/hidden | 2 over
+    = !FindingReported
 a pod that ended before the kubelet does not end again
     0 done create
     = !PodTerminated
