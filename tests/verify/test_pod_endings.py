@@ -12,7 +12,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodTerminated,
     PodTerminating,
 )
-from kubeledger.model.bodies.node import ShutdownProgressed
+from kubeledger.model.bodies.node import NodeTroubled, ShutdownProgressed
 from kubeledger.verify import registry
 from kubeledger.verify.rules.shutdowns import ShutdownVerifier
 from tests.verify.container_scenes import (
@@ -149,3 +149,25 @@ def test_a_stop_before_its_shutdown(
                          (5 + seconds, ShutdownProgressed(step="detected"))]  # fmt: skip
     found = [each.why for each in outcomes(scene(*steps)) if "still to come" in each.why]
     assert len(found) == count
+
+
+@pytest.mark.parametrize(("is_blind", "told_s"), [(True, 66), (False, 66), (True, 42)])
+def test_a_turn_after_an_end_that_is_told_late(
+    monkeypatch: pytest.MonkeyPatch, is_blind: bool, told_s: float
+) -> None:
+    """A relist tells the ends of pods in any order, and waits for a runtime that is down."""
+    monkeypatch.setattr(registry, "verifiers_for", lambda kinds: (ShutdownVerifier,))
+    values = {"shutdownGracePeriod": "60s", "shutdownGracePeriodCriticalPods": "10s"}
+    blind = NodeTroubled(
+        trouble="runtime_down", message="refused", first_ts_ns=1_041 * 10**9,
+        last_ts_ns=1_041 * 10**9, passed_ts_ns=1_065 * 10**9,
+    )  # fmt: skip
+    critical = msgspec.structs.replace(listed(uid="u-9", priority=2_000_001_000), pod="other")
+    steps: list[Step] = [
+        *began(**values), (1, listed()), (1, critical), (40, ending("shutdown", 7)),
+        (40.1, PodTerminating(**_OTHER, reason="shutdown", grace_period_s=7)),
+        *(((41, blind),) if is_blind else ()), (told_s, PodTerminated(**_OTHER)),
+        (told_s, PodTerminated(**WHO)), (99, added()),
+    ]  # fmt: skip
+    found = [each.why for each in outcomes(scene(*steps)) if "all others have ended" in each.why]
+    assert bool(found) is not is_blind

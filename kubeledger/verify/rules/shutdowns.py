@@ -146,11 +146,12 @@ class ShutdownVerifier(RuleVerifier):
             self.context.contradict(record.ts_ns, subject, why, *sides, by_lines=True)
         for other, since in self._stopped.values():
             over_ns = since.ts_ns + self._groups()[other].seconds * NS_PER_S
+            due_ns = record.ts_ns + _LATE_NS
             if other < index and record.ts_ns + _AT_ONCE_NS < over_ns:
                 first = since.seq, "a pod of a lower priority is stopped, and has not ended"
                 debt = Debt(
                     since=record,
-                    due_ns=record.ts_ns + _LATE_NS,
+                    due_ns=due_ns + self.context.times.late(due_ns),
                     shown_by=PodTerminated,
                     subject=subject,
                     by_lines=True,
@@ -158,15 +159,14 @@ class ShutdownVerifier(RuleVerifier):
                     disputed=(first, (record.seq, "the pod is stopped")),
                 )
                 whose = getattr(since.body, "pod_uid", "")
-                self.context.debts.owe((*_TURN, key, whose), debt)
+                self.context.debts.owe((*_TURN, whose, key), debt)
         self._stopped[key] = index, record
 
     def _terminated(self, record: Record, body: PodTerminated, state: NodeState) -> None:
         key = body.pod_uid or ""
         self._stopped.pop(key, None)
         self.context.debts.pay((*_STOP, key))
-        for stopped in self._stopped:
-            self.context.debts.pay((*_TURN, stopped, key))
+        self.context.debts.void(*_TURN, key)
 
     def _admitted(self, record: Record, body: PodAdmitted, state: NodeState) -> None:
         began, interval = self._began, self.context.timeline.interval_of(record)
