@@ -12,7 +12,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodTerminated,
     PodTerminating,
 )
-from kubeledger.model.bodies.node import NodeTroubled, ShutdownProgressed
+from kubeledger.model.bodies.node import ClockStepped, NodeTroubled, ShutdownProgressed
 from kubeledger.verify import registry
 from kubeledger.verify.rules.shutdowns import ShutdownVerifier
 from tests.verify.container_scenes import (
@@ -171,3 +171,20 @@ def test_a_turn_after_an_end_that_is_told_late(
     ]  # fmt: skip
     found = [each.why for each in outcomes(scene(*steps)) if "all others have ended" in each.why]
     assert bool(found) is not is_blind
+
+
+@pytest.mark.parametrize(("is_set", "count"), [(True, 0), (False, 1)])
+def test_a_pod_whose_end_the_clock_put_before_it(
+    monkeypatch: pytest.MonkeyPatch, is_set: bool, count: int
+) -> None:
+    monkeypatch.setattr(registry, "verifiers_for", lambda kinds: (ShutdownVerifier,))
+    step = ClockStepped(from_ts_ns=1_090 * 10**9, to_ts_ns=1_010 * 10**9)
+    steps: list[Step] = [
+        *began(shutdownGracePeriod="60s", shutdownGracePeriodCriticalPods="10s"),
+        (5, msgspec.structs.replace(started("c9"), **_OTHER)), (80, added()),
+        (80.1, PodAdmitted(**WHO)), (81, started("c1")), (82, listed()),
+        *([(10, step), (20, ending("ended")), (25, PodTerminated(**WHO))] if is_set else []),
+        (200, PodTerminating(**_OTHER, reason="shutdown", grace_period_s=7)), (300, _CAME),
+    ]  # fmt: skip
+    found = [each.why for each in outcomes(scene(*steps)) if "had to be stopped" in each.why]
+    assert len(found) == count
