@@ -553,6 +553,22 @@ def killed(name: str, reason: str | None, grace_s: int = 2) -> ContainerKilled:
     )  # fmt: skip
 
 
+def ended(name: str) -> ContainerDied:
+    return ContainerDied(
+        namespace="d", pod=name, pod_uid=f"u-{name}", container="c", container_id=f"c-{name}",
+        sandbox=False, exit_code=137,
+    )  # fmt: skip
+
+
+OVER = msgspec.structs.replace(
+    pod("a"),
+    status={"phase": "Failed", "containerStatuses": [{
+        "name": "c", "containerID": "containerd://c-a",
+        "state": {"terminated": {"exitCode": 137, "finishedAt": "1970-01-01T00:17:12Z"}},
+    }]},
+)  # fmt: skip
+
+
 REFUSED = PodRejected(namespace="d", pod="b", pod_uid="u-b", reason="X", message="x")
 AGAIN: list[tuple[float, Body]] = [(60.6, LATER[1]), LATER]
 """The log goes on."""
@@ -564,10 +580,15 @@ AGAIN: list[tuple[float, Body]] = [(60.6, LATER[1]), LATER]
         # Neither a beat nor a pod is there for it.
         ([], 30, "impossible"),
         ([], 90, "impossible"),  # instead of a beat
+        # Without a list from then on all lines of a pod may have been left out.
+        ([], 30, "unverifiable"),
         # A pod is taken down: deleted, evicted, preempted; it may take its grace period.
         ([(30, reported("a", "DELETE")),
           (33, PodTerminated(namespace="d", pod="a", pod_uid="u-a"))], 33.1, "match"),
         ([(30, killed("a", "evicted"))], 32.1, "match"),
+        # By its status it ended within a second, and a relist told that late.
+        ([(30, killed("a", "evicted")), (45, ended("a")),
+          (45, PodTerminated(namespace="d", pod="a", pod_uid="u-a")), (50, OVER)], 32.1, "match"),
         ([(30, killed("a", "liveness_probe"))], 32.1, "impossible"),
         ([(20, reported("a", "REMOVE", "file")), (20, killed("a", "pod_deleted", 30))], 50.1,
          "match"),
@@ -588,8 +609,10 @@ AGAIN: list[tuple[float, Body]] = [(60.6, LATER[1]), LATER]
     ],
 )  # fmt: skip
 def test_writes(steps: list[tuple[float, Body]], at_s: float, verdict: str) -> None:
+    shown = [(125.0, pod("a"))] if verdict == "impossible" else []
     scene_: list[tuple[float, Body]] = [
         *start(),
+        *shown,
         (10, added("a")),
         (10.01, QOSCgroupsUpdated()),
         (11, began("c-a", "a")),
@@ -612,7 +635,10 @@ def test_writes(steps: list[tuple[float, Body]], at_s: float, verdict: str) -> N
     [
         # The first beat is the start's; a clock that is set begins another run of them.
         (True, [0.5, 60.5, 120.5, 200, 260.001], ["match"] * 5),
-        (True, [0.5, 30, 60.5], ["match", "a list of the pods", "match"]),
+        (True, [0.5, 30, 60.5], ["match", "a list of the pods from then on", "match"]),
+        # What comes in between, two minutes before the beats of another clock, is none.
+        (True, [0.5, 10, 60.5, 129.8, 189.8, 249.8],
+         ["match", "a list of the pods from then on", *["match"] * 4]),
         (True, [0.5, 30], ["match", "the next line of the minute timer"]),
         # Where the start is not told, two a minute apart are beats.
         (False, [30], ["the start of the minute timer"]),

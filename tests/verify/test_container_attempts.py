@@ -1,5 +1,6 @@
 """Back-off of containers that end before anything but an event shows them."""
 
+from kubeledger.model.bodies.eviction import PodPreempted
 from kubeledger.model.bodies.lifecycle import ContainerStarted
 from kubeledger.verify.rules.containers import _nth
 from tests.verify.container_scenes import (
@@ -44,6 +45,33 @@ def test_a_start_that_nothing_but_its_back_off_shows() -> None:
         (19.1, backed_off(20)), (19.2, backed_off(40)),
     )[1:] == [("match", None), ("unverifiable", None), ("match", None), ("match", 20),
               ("impossible", 20)]  # fmt: skip
+
+
+def test_a_start_that_is_told_when_the_sync_loop_goes_on() -> None:
+    """While victims are killed the pod's worker goes on: its back-off counts what is told later."""
+    victim = PodPreempted(
+        victim_namespace="default", victim_pod="v", victim_uid="u-9", preemptor_namespace=None,
+        preemptor_pod=None, preemptor_uid=None, insufficient=(), evicted=True,
+    )  # fmt: skip
+    assert back_offs(
+        (3, started("c1")), (4, died("c1", 5)), (4.5, started("c2")), (4.5, restarted("c2", "c1")),
+        (5.5, died("c2", 5)), (6, backed_off(10)), (8, victim), (40, backed_off(20)),
+        (40, started("c3")), (40, restarted("c3", "c2")), (40, died("c3", 5)),
+        (40.5, backed_off(20)), (58, started("c4")), (58, restarted("c4", "c3")),
+        (59, died("c4", 5)), (59.1, backed_off(40)),
+    )[-3:] == [("unverifiable", None), ("match", None), ("match", 40)]  # fmt: skip
+
+
+def test_what_the_process_before_killed_counts() -> None:
+    """No sync of this process killed it, so each start of this one follows an exited instance."""
+    begun = kubelet_of("1.30.14", pid=2, restart=True)
+    assert back_offs(
+        (3, started("c1")), (10, killed()), (12, begun), (12.1, settings()), (13, added()),
+        (13.5, started("c1")), (20, died("c1", 143)), (21, started("c2")),
+        (21, restarted("c2", "c1", reason="liveness_probe")), (25, died("c2", 1)),
+        (36, started("c3")), (36, restarted("c3", "c2")), (37, died("c3", 1)),
+        (37.1, backed_off(20)),
+    )[-1] == ("match", 20)  # fmt: skip
 
 
 def test_a_container_that_never_starts() -> None:

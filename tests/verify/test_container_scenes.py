@@ -99,6 +99,15 @@ def ends_and_restarts(code: int, shown: PodListed, **fields: Any) -> list[Step]:
     return [*BEGIN, (3, died("c1", code)), (4, started("c2")), (4, restart), (40, shown)]
 
 
+def hook_fails(code: int) -> list[Step]:
+    """A post-start hook fails, and the container exits so when it is killed for that."""
+    hooked = {"restartPolicy": "Never", "restartPolicyRules": RULES, "lifecycle": {"postStart": {}}}
+    kill = killed(reason="post_start_hook", message="FailedPostStartHook")
+    restart = restarted("c2", "c1", reason="post_start_hook")
+    return [*BEGIN, (3, kill), (4, died("c1", code)), (5, started("c2")), (5, restart),
+            (40, listed(hooked, restartPolicy="Never"))]  # fmt: skip
+
+
 def events_but(lost_s: float) -> list[Step]:
     """Failures and successes in turn, and the event of each failure but one."""
     steps: list[Step] = list(BEGIN)
@@ -203,6 +212,12 @@ ROWS: dict[str, tuple[list[Step], list[str]]] = {
         [*BEGIN, *((at, tick("success", "readiness")) for at in (*range(10, 200, 10), 193)),
          (220, READY)], ["contradiction"]
     ),
+    "unless only another instance was ready": (
+        [*BEGIN, *((at, tick("success", "readiness")) for at in range(10, 100, 10)),
+         (101, died("c1", 1)), (102, started("c2")), (102, restarted("c2", "c1")),
+         *((at, tick("error", "readiness", "c2")) for at in (*range(110, 200, 10), 193)),
+         (220, READY)], ["match"]
+    ),
     "an event denies a success": ([*BEGIN, (10, tick("success")), (10.01, FAILED_EVENT),
                                    (40, LIVE)], ["contradiction"]),
     "a failure without its event, where the others have theirs": (events_but(70.01),
@@ -254,6 +269,8 @@ ROWS: dict[str, tuple[list[Step], list[str]]] = {
     "Never": (ends_and_restarts(1, listed(restartPolicy="Never")), ["impossible"]),
     "a container's own rules": (ends_and_restarts(42, RULED), ["match"]),
     "no rule for that exit code": (ends_and_restarts(1, RULED), ["impossible"]),
+    "its rules, after a kill": (hook_fails(42), ["match"] * 2),
+    "no rule, after a kill": (hook_fails(1), ["match", "impossible"]),
     "another instance before": (ends_and_restarts(1, listed(), before="other"), ["impossible"]),
     "another reason": (ends_and_restarts(1, listed(), reason="preempted"), ["impossible"]),
     "a restart of which the end before is not recorded": (

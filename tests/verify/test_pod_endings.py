@@ -12,7 +12,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodTerminated,
     PodTerminating,
 )
-from kubeledger.model.bodies.node import ShutdownProgressed
+from kubeledger.model.bodies.node import ClockStepped, NodeTroubled, ShutdownProgressed
 from kubeledger.verify import registry
 from kubeledger.verify.rules.shutdowns import ShutdownVerifier
 from tests.verify.container_scenes import (
@@ -194,3 +194,42 @@ def test_a_pod_that_is_deleted_when_it_was_chosen() -> None:
     kill = killed(reason="pod_deleted", message="Stopping container app", grace_period_s=30)
     steps: list[Step] = [(1, listed()), (1.1, added()), (2, started("c1")), (59, ending("killed"))]
     assert verdicts(*steps, (60, added("DELETE")), (60.1, kill)) == ["match"]
+
+
+@pytest.mark.parametrize(("is_blind", "told_s"), [(True, 66), (False, 66), (True, 42)])
+def test_a_turn_after_an_end_that_is_told_late(
+    monkeypatch: pytest.MonkeyPatch, is_blind: bool, told_s: float
+) -> None:
+    """A relist tells the ends of pods in any order, and waits for a runtime that is down."""
+    monkeypatch.setattr(registry, "verifiers_for", lambda kinds: (ShutdownVerifier,))
+    values = {"shutdownGracePeriod": "60s", "shutdownGracePeriodCriticalPods": "10s"}
+    blind = NodeTroubled(
+        trouble="runtime_down", message="refused", first_ts_ns=1_041 * 10**9,
+        last_ts_ns=1_041 * 10**9, passed_ts_ns=1_065 * 10**9,
+    )  # fmt: skip
+    critical = msgspec.structs.replace(listed(uid="u-9", priority=2_000_001_000), pod="other")
+    steps: list[Step] = [
+        *began(**values), (1, listed()), (1, critical), (2, started("c1")),
+        (40, ending("shutdown", 7)),
+        (40.1, PodTerminating(**_OTHER, reason="shutdown", grace_period_s=7)),
+        *(((41, blind),) if is_blind else ()), (told_s, died("c1")), (99, added()),
+    ]  # fmt: skip
+    found = [each.why for each in outcomes(scene(*steps)) if "all others have ended" in each.why]
+    assert bool(found) is not is_blind
+
+
+@pytest.mark.parametrize(("is_set", "count"), [(True, 0), (False, 1)])
+def test_a_pod_whose_end_the_clock_put_before_it(
+    monkeypatch: pytest.MonkeyPatch, is_set: bool, count: int
+) -> None:
+    monkeypatch.setattr(registry, "verifiers_for", lambda kinds: (ShutdownVerifier,))
+    step = ClockStepped(from_ts_ns=1_090 * 10**9, to_ts_ns=1_010 * 10**9)
+    steps: list[Step] = [
+        *began(shutdownGracePeriod="60s", shutdownGracePeriodCriticalPods="10s"),
+        (5, msgspec.structs.replace(started("c9"), **_OTHER)), (80, added()),
+        (80.1, PodAdmitted(**WHO)), (81, started("c1")), (82, listed()),
+        *([(10, step), (20, ending("ended")), (25, PodTerminated(**WHO))] if is_set else []),
+        (200, PodTerminating(**_OTHER, reason="shutdown", grace_period_s=7)), (300, _CAME),
+    ]  # fmt: skip
+    found = [each.why for each in outcomes(scene(*steps)) if "had to be stopped" in each.why]
+    assert len(found) == count

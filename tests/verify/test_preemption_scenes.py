@@ -21,6 +21,7 @@ from tests.verify.admission_world import (
     listed,
     preempted,
     ran,
+    refused,
     start,
 )
 
@@ -172,6 +173,17 @@ def test_no_victims(version: str) -> None:
     assert (finding.verdict, finding.why) == ("impossible", "what is missing is 800m of cpu")
     assert "some victims" in failed(words.format(500), cpu="900m").why
     assert "nothing is missing" in failed(words.format(500), cpu="100m").why
+
+
+def test_a_refusal_by_a_later_handler_while_pods_go() -> None:
+    """With those that may be gone it fits, and then it may have been the shutdown."""
+    gone = PodConfigChanged(**identity("a"), operation="DELETE", source="api")
+    for steps, verdict_ in (([(15, gone)], "unverifiable"), ([], "impossible")):
+        refusal = refused("x", 20, "NodeShutdown", "Pod was rejected as the node is shutting down.")
+        shown = [listed("x", asks("900m"), priority=CRITICAL), later()]
+        others = pods("300m", a={"priority": CRITICAL + 1})
+        found = judge(start(), others, steps, refusal, shown)
+        assert findings_of(found, "x")[-1].verdict == verdict_
 
 
 def test_a_wrong_victim_stays_wrong_behind_a_cut() -> None:

@@ -90,7 +90,7 @@ def test_one_late_line_says_that_others_near_may_be_as_late() -> None:
 
 def test_a_pod_is_over_after_its_containers() -> None:
     found = times(started(100), (130, PodTerminated(**POD)), died(170))
-    assert found.late(170 * NS_PER_S) // NS_PER_S == 39
+    assert found.late(170 * NS_PER_S) // NS_PER_S == 40
 
 
 def test_a_line_that_alone_is_early() -> None:
@@ -103,7 +103,7 @@ def test_what_a_list_shows_is_not_forgotten() -> None:
     found = times(started(100), died(160), listed(61, 90), started(110, "2"), died(160, "2"))
     found.forget(900 * NS_PER_S, ())
     found.settle()
-    assert found.late(100 * NS_PER_S) // NS_PER_S == 69
+    assert found.late(100 * NS_PER_S) // NS_PER_S == 70
 
 
 def test_an_event_shows_how_late_lines_are() -> None:

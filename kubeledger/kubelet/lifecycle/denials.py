@@ -178,7 +178,8 @@ def _of_phase(
     phase, states = status.get("phase"), {_state(each, "state")[0] for each in shown}
     if phase == "Failed" and "running" in states and not status.get("reason"):
         yield Denial(None, "phase Failed", "a container that runs")
-    is_never = spec.get("restartPolicy") == NEVER and len(names) == len(shown)
+    has_own = any(each.get("restartPolicy") for each in objects_of(spec.get("containers")))
+    is_never = spec.get("restartPolicy") == NEVER and not has_own and len(names) == len(shown)
     if phase == "Running" and is_never and states == {"terminated"}:
         yield Denial(None, "phase Running", "all containers have ended, and are not restarted")
 

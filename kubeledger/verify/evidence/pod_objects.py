@@ -210,7 +210,8 @@ class PodObjects:
         times = [at_ns for at_ns, _ in self._allocated.get(listed.uid, ()) if at_ns <= ts_ns]
         # A list may still show the status of before; what came back since, none need show.
         first = sum(at_ns <= shown[0].ts_ns for at_ns in times)
-        if not any(_shows_resources(each.as_(Pod).status) for each in shown if each.ts_ns <= ts_ns):
+        seen = (each.as_(Pod).status for each in shown if each.ts_ns <= ts_ns)
+        if not any(one.resources for each in seen if each for one in each.container_statuses or ()):
             first = max(len(times) - _BEFORE_MAX, 0)
         had = (self._given(versions[-1], number) for number in range(first, len(times) + 1))
         given = ((ContainerStatus(n, resources=r) for n, r in each.items()) for each in had)
@@ -235,10 +236,6 @@ class PodObjects:
             each = containers_of(first.as_(Pod))
             return {one.name or "": one.resources for one in each if one.resources is not None}
         return {}
-
-
-def _shows_resources(status: PodStatus | None) -> bool:
-    return status is not None and any(each.resources for each in status.container_statuses or ())
 
 
 def _uses(shown: PodObject) -> list[ResourceRequirements | None]:

@@ -278,6 +278,9 @@ class Timeline:
             if intervals[index] is not interval:
                 yield intervals[index]
 
+    def is_listed_from(self, ts_ns: int) -> bool:
+        return any(ts_ns <= listed_ns for times in self._lists.values() for listed_ns in times)
+
     def unknown_pods(self, ts_ns: int) -> Loss | None:
         """Why pods may have counted at a time that no record shows; None when none can.
 

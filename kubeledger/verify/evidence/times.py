@@ -187,7 +187,8 @@ class Times:
                 known.append((told.ts_ns, late_ns))
                 by_lists.append(told)
             if late_ns > RELIST_NS:
-                spans.append((told.ts_ns - late_ns - _AROUND_NS, told.ts_ns + _AROUND_NS, late_ns))
+                most_ns = late_ns + _SECOND_NS  # statuses have whole seconds
+                spans.append((told.ts_ns - late_ns - _AROUND_NS, told.ts_ns + _AROUND_NS, most_ns))
         since_ns = until_ns = -_AROUND_NS
         for from_ns, to_ns in sorted(self._troubles):
             since_ns = since_ns if from_ns <= until_ns + _AROUND_NS else from_ns

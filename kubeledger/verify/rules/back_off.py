@@ -185,7 +185,7 @@ class BackOff:
         raised = Entry(value_ns, worlds[0].state.raised_ns)
         if value_ns not in values:
             if any(value_ns in _reached(policy, world.state, passed_ns) for world in worlds):
-                assumes = self.unlogged
+                assumes, self.may_count_unlogged = self.unlogged, True
             elif self._doubted is not None and self._doubted[1].value_ns == value_ns:
                 assumes = f"unrecorded starts before record {self._doubted[0]}"
             elif self.belief.cut:

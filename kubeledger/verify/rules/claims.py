@@ -163,7 +163,9 @@ class ClaimVerifier(RuleVerifier):
         """The drivers are asked if the claim is not prepared, and a start forgets that it is."""
         claim, before = _claim_of(body), _held(state)
         known = before.get((body.namespace, body.claim))
-        again = known is not None and (self._started_ns or 0) > _since(state, body.claim_uid)
+        of_pods = (claims.get(body.claim_uid) for claims in state.dra.pods.values())
+        since_ns = min((each.since_ts_ns for each in of_pods if each is not None), default=0)
+        again = known is not None and (self._started_ns or 0) > since_ns
         holders = _names(state, known.pod_uids) if known is not None else ""
         rulings = []
         for asked in (False, True) if again else (known is None,):
@@ -322,11 +324,6 @@ def _held(state: NodeState) -> dict[tuple[str, str], ClaimInfoState]:
             known = found.get(key, made)
             found[key] = (known if known.claim_uid == uid else made).with_pod(pod_uid)
     return found
-
-
-def _since(state: NodeState, claim_uid: str) -> int:
-    of_pods = (claims.get(claim_uid) for claims in state.dra.pods.values())
-    return min((claim.since_ts_ns for claim in of_pods if claim is not None), default=0)
 
 
 def _devices(drivers: Drivers) -> dict[str, tuple[Device, ...]]:

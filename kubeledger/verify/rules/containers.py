@@ -363,12 +363,12 @@ def _ends_for_good(
         return None
     own = entry.restart_policy if facts.container_restart_rules else None
     policy = own or spec.restart_policy
-    if before.killed_ns is not None or before.exit_code is None:
-        counts = not before.killed_ns or bool(_ENDS_IT.intersection(before.reasons[:1]))
-        by_rules = before.killed_ns is None and entry.restart_policy_rules
-        ends = policy == NEVER and counts and not by_rules
-        return f"restart policy Never does not start container {name} again" if ends else None
     code = before.exit_code
+    if before.killed_ns is not None or code is None:
+        counts = not before.killed_ns or bool(_ENDS_IT.intersection(before.reasons[:1]))
+        rule = entry.restart_policy_rules if code is None else matching_restart_rule(entry, code)
+        ends = policy == NEVER and counts and not rule
+        return f"restart policy Never does not start container {name} again" if ends else None
     if facts.container_restart_rules:
         of_pod, restart_all = spec.restart_policy, facts.restart_all_containers
         again = container_should_restart(entry, of_pod, code, restart_all=restart_all)

@@ -196,9 +196,11 @@ class ProbeWitnesses:
     def _is_settled(self, worker: Worker, successes: int, ts_ns: int) -> bool:
         """Whether a container has long been ready, and stays the same: nothing triggers probes."""
         runs = self._context.timeline.history(worker.key).runs
-        own = (run for run in runs if run.name == worker.container)
+        own = [run for run in runs if run.name == worker.container]
         turns = (at for run in own for at in (run.started_ns, run.killed_ns, run.died_ns) if at)
-        is_ready = worker.result == SUCCESS and len(worker.streak) > _ENOUGH + successes
+        since = max((run.started_seq for run in own if (run.started_ns or 0) <= ts_ns), default=0)
+        enough = sum(seq > since for seq in worker.streak) > _ENOUGH + successes
+        is_ready = worker.result == SUCCESS and enough
         return is_ready and not any(abs(at_ns - ts_ns) < _LISTED_WITHIN_NS for at_ns in turns)
 
     # -- events ----------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ by each start that follows an exited instance (:mod:`.back_off`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Final
 
 from msgspec.structs import replace
@@ -227,7 +228,9 @@ class RestartVerifier(Starts):
             self.lacking(record, subject_of(body), [back_off.unknown])
             return
         since_ns = 0 if died_ns is None else record.ts_ns - died_ns
-        if not _is_verbose(record) and value_ns in series(policy):
+        # Events are logged, too, where the runtime manager's own line is there.
+        is_brief = record.evidence and all(SYNC_FAILED in (e.text or "") for e in record.evidence)
+        if is_brief and value_ns in series(policy):
             back_off.may_have_risen(policy, back_off.failures)
         times = self.context.times
         ended_ns = None if ended is None else ended.ended_from_ns(times)
@@ -268,12 +271,13 @@ class RestartVerifier(Starts):
 
         The sync that kills one looks at the end of the one before it. Lists count what there was.
         """
-        runs = self.context.timeline.of(record).runs_of(container.name)
-        ids = [run.container_id for run in runs]
-        at = ids.index(ended.container_id) if ended.container_id in ids else len(ids)
-        counts = [*map(self.context.instances.count, ids[at + 1 : at + 2])]
-        if ended.count is not None and counts == [ended.count + 1]:
-            return 0
+        timeline = self.context.timeline
+        for run, later in pairwise(timeline.of(record).runs_of(container.name)):
+            count, since_ns = self.context.instances.count(later.container_id), later.started_ns
+            is_next = run.container_id == ended.container_id and ended.count is not None
+            is_late = since_ns and timeline.iterations.earliest(since_ns) <= record.ts_ns
+            if is_next and count == (ended.count or 0) + 1 and not is_late:
+                return 0  # else it is that one, of which the sync loop tells later
         earlier = next((i for i in reversed(container.instances) if i.seq < ended.seq), None)
         before_ns = None if earlier is None else earlier.ended_from_ns(self.context.times)
         if ended.killed_ns is None or before_ns is None:
@@ -288,9 +292,3 @@ def _compared(body: ContainerRestarted, expected: Fields) -> Judgement | None:
         return None
     text = ", ".join(f"{n} {getattr(body, n)} instead of {expected[n]}" for n in differ)
     return same(False, f"recorded is {text}", expected=expected)
-
-
-def _is_verbose(record: Record) -> bool:
-    """Whether the runtime manager's own line is there, so that events are logged, too."""
-    texts = [evidence.text or "" for evidence in record.evidence]
-    return not texts or any(SYNC_FAILED not in text for text in texts)

@@ -113,7 +113,8 @@ class ShutdownVerifier(RuleVerifier):
         for pod in self.context.timeline.active(ts_ns, ts_ns).must.values():
             ends_ns = pod.deleted_ns or pod.end_decided_ns
             found = self._group(self.context.pods.at(ts_ns, pod.uid, pod.namespace, pod.name))
-            if found is None or (ends_ns is not None and ends_ns <= ts_ns):
+            is_odd = self.context.times.stepped(pod.since_ns, ts_ns)  # its end may stand before it
+            if found is None or is_odd or (ends_ns is not None and ends_ns <= ts_ns):
                 continue
             wait_s = sum(group.seconds for group in groups[: found[0]])
             debt = Debt(

@@ -473,6 +473,9 @@ class Starts(RuleVerifier):
         in_sync = self._in_sync(container, back_off)
         looked_at = container.at(1) if in_sync else before
         back_off.early = ()
+        since_ns = self.context.timeline.iterations.earliest(record.ts_ns)
+        if back_off.may_count_unlogged and since_ns <= (container.held_ns or 0):
+            container.held_ns = looked_at = None  # a line that holds the next one back counts it
         if looked_at is not None and (in_sync is False or (in_sync and self._keeps_dead())):
             ended_ns = looked_at.ended_from_ns(self.context.times)
             back_off.early = back_off.too_early(record.ts_ns, ended_ns)
@@ -497,6 +500,8 @@ class Starts(RuleVerifier):
             return False
         if before.killed_ns is None:  # the line of its kill may be lost
             return None if before.is_to_be_killed else False
+        if self._process is not None and before.killed_ns <= self._process.started_ns:
+            return False
         if back_off.held_back or container.was_inherited or set(before.reasons) == {_HOOK}:
             return False
         by_sync = not back_off.failed_start and bool(_SYNC_KILLS.intersection(before.reasons))

@@ -156,6 +156,13 @@ def test_what_no_kubelet_writes(found: list[tuple[str, str]], one: str) -> None:
     assert [each for each, _ in found][:1] == [one]
 
 
+def test_a_container_of_its_own_policy_may_run_again() -> None:
+    never = {"restartPolicy": "Never"}
+    found = told(entry(ended(1)), spec={"containers": [{"name": "app", **never}], **never},
+                 annotations=STATIC)  # fmt: skip
+    assert found == []
+
+
 def test_whatever_is_not_of_the_api_is_passed_over() -> None:
     spec: Json = {"containers": [{"name": "app", "resources": 3}]}
     status: Json = {"containerStatuses": 3, "conditions": {}}

@@ -218,7 +218,8 @@ def judge_refused(
     if _misquotes(case, body):
         rulings = [replace(each, certain=not case.inferred) for each in rulings]
         return by_its_numbers(case, rulings, ())
-    return by_its_numbers(case, rulings, _left_open(case, likely, body))
+    admits = any(each.result.admit for choices in worlds for each in choices)
+    return by_its_numbers(case, rulings, _left_open(case, likely, body, admits=admits))
 
 
 def _by_manager(case: AdmissionCase, refusal: Refusal, recorded: Fields) -> Judgement:
@@ -290,11 +291,13 @@ def _refuses(case: AdmissionCase, outcome: AdmissionOutcome, recorded: Fields) -
     return Ruling(allowed=allowed, why=why, expected=expected, assumes=assumes, inputs=seqs)
 
 
-def _left_open(case: AdmissionCase, likely: AdmissionOutcome, body: PodRejected) -> Iterator[str]:
+def _left_open(
+    case: AdmissionCase, likely: AdmissionOutcome, body: PodRejected, *, admits: bool
+) -> Iterator[str]:
     """What no record shows and may have led to a refusal that no known world gives."""
     reason, result = body.reason, likely.result
     reasons = (reason, result.reason)
-    got_there = result.admit or reason not in _LATE or bool(case.unknown_inputs)
+    got_there = admits or reason not in _LATE or bool(case.unknown_inputs)
     if reason in _ELSEWHERE and body.message != result.message and got_there:
         yield _ELSEWHERE[reason]
     if body.message.startswith("Update plugin resources failed"):

@@ -49,7 +49,7 @@ _ORPHANS_NS: Final = 60 * NS_PER_S
 _LIMIT: Final = ("memory_limit_bytes", "unified/memory.max")
 """Files of a QoS level that are written only with a memory reserve; else they stay."""
 _WHOLE_LOG: Final = "the whole log; a part with a line of the minute timer is missing"
-_NO_LIST: Final = "a list of the pods"
+_NO_LIST: Final = "a list of the pods from then on"
 _UNREPORTED: Final = "what the sync loop logs after the preemption that it waits for"
 _UNSEEN: Final = "the write of the QoS cgroups that gave these values"
 
@@ -95,7 +95,7 @@ class QOSLevels:
         moved = len(odd) == 1 and round((next_ns - last_ns) / PERIOD_NS) == 2
         unknown = self._context.timeline.unknown_pods(ts_ns)
         phrases = () if unknown is None else (unknown.phrase,)
-        if not self._context.pods.newest():
+        if not self._context.timeline.is_listed_from(ts_ns):
             phrases = (*phrases, _NO_LIST)  # the lines of a pod may have been left out, all of them
         missing = self._lost(ts_ns, ts_ns + _AROUND_NS, phrases, moved=moved)
         why = (

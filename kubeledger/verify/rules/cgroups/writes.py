@@ -301,7 +301,9 @@ class Writes:
         first = process.from_start and writes[0].ts_ns <= process.started_ns + PERIOD_NS
         while writes:
             times = [write.ts_ns for write in writes]
-            ticks = max((_ticks(times, n) for n in range(min(len(times), _TRIED))), key=len)
+            ticks = _ticks(times, 0)
+            if not first or len(ticks) < 2:  # a process writes first by the timer
+                ticks = max((_ticks(times, n) for n in range(min(len(times), _TRIED))), key=len)
             if len(ticks) < 2 and not first:
                 return
             whys = {ticks[0]: "the minute timer fired, as it did at others minutes from it"}
@@ -347,11 +349,10 @@ class Writes:
         if start_ns is not None:
             ends = [interval.removed_ns, interval.terminated_ns, interval.ended_ns]
             died = [run.died_ns for run in runs if run.died_ns is not None and not run.sandbox]
-            up = any(run.died_ns is None for run in runs)
             if died and not any(run.died_ns is None for run in runs if not run.sandbox):
                 start_ns = min(start_ns, max(died))  # the line of its end may be lost
             last_ns = max(ts_ns for ts_ns in (start_ns, *ends, *died) if ts_ns is not None)
-            last_ns += _GRACE_NS if up else _KILLED_NS
+            last_ns += _GRACE_NS if any(run.died_ns is None for run in runs) else _KILLED_NS
             process = self._context.timeline.processes.all[interval.process]
             if process.counts_while_terminating and ends[:2] == [None, None]:
                 last_ns = max(last_ns, self._times[-1])  # what fails is tried again

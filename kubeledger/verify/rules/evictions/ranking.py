@@ -243,7 +243,9 @@ class Usages:
         name, resource = f"{who.namespace}/{who.pod}", RESOURCE_OF[signal]
         pod, listed = self.spec(ts_ns, who)
         rows = self._rows.get(key_of_pod(who), [])
-        inputs = (listed or 0, *(row.seq for row in _around(rows, ts_ns)))
+        # The last reading before and the first after.
+        before = [row.seq for row in rows if row.ts_ns <= ts_ns][-1:]
+        inputs = (listed or 0, *before, *[row.seq for row in rows if row.ts_ns > ts_ns][:1])
         place = Place(name, pod, inputs)
         if pod is None:
             return place
@@ -353,12 +355,6 @@ def _usage_at(
 def _is_taken(sample: _Sample, ts_ns: int) -> bool:
     """Whether it had been taken by then: a stamp in whole seconds is up to a second early."""
     return sample.ts_ns + (0 if sample.ts_ns % _STAMP_NS else _STAMP_NS) <= ts_ns
-
-
-def _around(rows: Sequence[_Row], ts_ns: int) -> list[_Row]:
-    """The last reading before and the first after."""
-    before = [row for row in rows if row.ts_ns <= ts_ns]
-    return before[-1:] + [row for row in rows if row.ts_ns > ts_ns][:1]
 
 
 def _most_memory(pod: Pod) -> int | None:
