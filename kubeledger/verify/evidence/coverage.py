@@ -51,7 +51,6 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.line_classes import (
     OWED,
     RESTS_ON,
-    LineClass,
     LoggedClasses,
     LostRecords,
 )
@@ -186,8 +185,7 @@ class Coverage:
                 self._is_disordered |= body.finding == _DISORDERED
                 if body.finding in _OF_ALL:
                     self._whole.append((record.seq, _OF_ALL[body.finding]))
-                dispute = disputes.dispute_of(body.message)
-                if dispute is not None and (stamps := disputes.stamps_of(dispute)):
+                if stamps := disputes.stamps_of(disputes.dispute_of(body.message)):
                     self._stamps.append((record.seq, stamps))
             case PodEvicted():
                 self._evicted.append(ts_ns)
@@ -343,10 +341,6 @@ class Coverage:
         classes = RESTS_ON.get(kind, ()) + (OWED.get(kind, ()) if owed else ())
         unlogged = self._classes.unlogged(ts_ns, classes)
         return None if unlogged is None else Loss(unlogged.phrase)
-
-    def logs(self, ts_ns: int, of: LineClass) -> bool:
-        """Whether the process of a time is seen to log a class of lines."""
-        return self._classes.unlogged(ts_ns, (of,)) is None
 
     @property
     def is_of_log(self) -> bool:

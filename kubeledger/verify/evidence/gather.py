@@ -282,7 +282,7 @@ def _listed_alive(
 
 # Whether the sources of a node call the same pods and containers by the same names.
 #
-# Who shares a log hides names, UIDs or IDs in it, often in one file only, or all by one word. What
+# Who shares a log hides names, UIDs or IDs in it, or cuts them, often in one file only. What
 # is said of one pod then looks like that of another, and nothing that two sources say can be
 # compared.
 
@@ -298,8 +298,6 @@ _MASKS: Final = ("<", "[", "(", "*")
 
 def are_unjoined(pods: Entries, specs: PodRegister) -> bool:
     """Whether most identities that two sources share mean other pods, or containers, in each.
-
-    Most names that stand without a UID are the beginnings of others where names were cut in lines.
 
     Args:
         pods: what all sources say of each.
@@ -328,9 +326,8 @@ def are_unjoined(pods: Entries, specs: PodRegister) -> bool:
                     masked += entry.container_id.startswith(_MASKS)
         apart += _is_apart(of_name)
     renamed = sum(len(names[uid]) > 1 for uid in uids)
-    order = sorted(pods)  # what begins with a name follows on it
-    bare = [pair for pair in pairwise(order) if pods[pair[0]].keys() == {None}]
-    cut = sum(longer.startswith(name) for name, longer in bare)
+    bare = [pair for pair in pairwise(sorted(pods)) if pods[pair[0]].keys() == {None}]
+    cut = sum(longer.startswith(name) for name, longer in bare)  # of these the one was cut
     return (
         any(len(each) > _SEVERAL for each in names.values())
         or masked >= _SEVERAL
