@@ -51,6 +51,7 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.line_classes import (
     OWED,
     RESTS_ON,
+    LineClass,
     LoggedClasses,
     LostRecords,
 )
@@ -341,6 +342,10 @@ class Coverage:
         classes = RESTS_ON.get(kind, ()) + (OWED.get(kind, ()) if owed else ())
         unlogged = self._classes.unlogged(ts_ns, classes)
         return None if unlogged is None else Loss(unlogged.phrase)
+
+    def logs(self, ts_ns: int, of: LineClass) -> bool:
+        """Whether the process of a time is seen to log a class of lines."""
+        return self._classes.unlogged(ts_ns, (of,)) is None
 
     @property
     def is_of_log(self) -> bool:
