@@ -53,7 +53,6 @@ class AdmissionAssembler(PodAssembler):
         self._refusals: dict[Pod, Waiting[PodRejected]] = {}
         self._doubtful: dict[Pod, int] = {}
         self._in_list: dict[Pod, Evidence] = {}
-        self._untold = set[Pod]()
 
     def after(self, ts_ns: int) -> None:
         """Where no line reported the refusal that the status shows, the status is the source."""
@@ -109,12 +108,8 @@ class AdmissionAssembler(PodAssembler):
         known = self.context.pods.get(pod.uid or "")
         if known is None or pod.phase is not None or not self._is_older(pod.uid):
             return False
-        if known.statuses:
-            return known.statuses[0].get("phase") in _TERMINAL
         # Of a pod that is listed without a status it is not known: an end is synced, too.
-        if pod.added is None:
-            self._untold.add(pod)
-        return pod in self._untold
+        return not known.statuses or known.statuses[0].get("phase") in _TERMINAL
 
     def _is_preempted(self, pod: Pod) -> bool:
         """Whether a victim is gone by the time it is added again.

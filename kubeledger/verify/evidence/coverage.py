@@ -169,8 +169,8 @@ class Coverage:
             self._lines.note(ts_ns)
             if isinstance(body, _LINES):
                 self._line(ts_ns)
-        if isinstance(body, PodsWithoutAdd.KINDS):
-            self._pods_without_add.note(record)
+        self._pods_without_add.note(record)
+        self._lost.note(record)
         match body:
             case LogThinned():
                 self._thinned.append((record.seq, body))
@@ -190,8 +190,6 @@ class Coverage:
                     self._stamps.append((record.seq, stamps))
             case PodEvicted():
                 self._evicted.append(ts_ns)
-            case ledger.RecordsLost() | ledger.ImportCompleted():
-                self._lost.note(record)
 
     def _line(self, ts_ns: int) -> None:
         first, last = self._line_ends or (ts_ns, ts_ns)

@@ -88,11 +88,7 @@ def gather(
     by_key: dict[str, tuple[str, str | None, list[HistoryEntry]]] = {}
     for full_name, of_name in entries.items():
         for key, pod_uid, own in _by_pod(full_name, of_name):
-            known = by_key.get(key)
-            if known is None:
-                by_key[key] = (full_name, pod_uid, own)
-            else:
-                known[2].extend(own)
+            by_key.setdefault(key, (full_name, pod_uid, []))[2].extend(own)
     for _, _, own in by_key.values():
         own.sort(key=attrgetter("ts_ns", "seq"))
         for entry in own:

@@ -143,6 +143,7 @@ a victim fails with a reason, too
     = !PodRejected
 
 a restarted kubelet asks again, but not for what ended
+    ~ status {{"phase":"Running"}}
     0 loop | .1 add {{A}}, {{B}} | .2 sync {{A}} | .3 sync {{B}}
     300 list b {{"phase":"Succeeded"}} | 600 loop
     600.1 add {{A}}, {{B}} | 600.2 sync {{A}} | 600.3 sync {{B}}
