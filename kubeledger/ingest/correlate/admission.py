@@ -106,9 +106,10 @@ class AdmissionAssembler(PodAssembler):
         if pod.rejected or self._is_preempted(pod) or pod.phase in _TERMINAL:
             return True
         known = self.context.pods.get(pod.uid or "")
-        if known is None or not known.statuses or pod.phase is not None:
+        if known is None or pod.phase is not None or not self._is_older(pod.uid):
             return False
-        return self._is_older(pod.uid) and known.statuses[0].get("phase") in _TERMINAL
+        # Of a pod that is listed without a status it is not known: an end is synced, too.
+        return not known.statuses or known.statuses[0].get("phase") in _TERMINAL
 
     def _is_preempted(self, pod: Pod) -> bool:
         """Whether a victim is gone by the time it is added again.

@@ -371,6 +371,9 @@ _BEGUN, _CALM = _ROUND + " synchronize housekeeping", _ROUND + " no resources ar
 _READ = tuple(f"{_ROUND} {what}" for what in ("observations", "threshold"))
 _HEADS = frozenset(("eviction", "syncloop", "probe fa"))
 """Other lines are not looked at, for there are many."""
+_TICK, _TICKS = "syncloop (housekeeping)", 9
+_TICKS_NS = (_TICKS - 1) * NS_PER_S
+"""The sync loop ticks every two seconds: so many within so long are those of two times."""
 _SURE = 3
 """Seen so often, it is not two goroutines that did the same at once."""
 
@@ -380,13 +383,15 @@ class LinesInTurn:
 
     klog's stamps have microseconds. Where they were cut, what sorts by them, or sends lines on by
     several ways, may turn those that are equal: what was logged first is not known then. Nor is it
-    where lines of two processes, one of which followed on the other, stand among each other.
+    where lines of two processes, one of which followed on the other, stand among each other, or
+    those before and after the clock was set back.
     """
 
     def __init__(self) -> None:
         """Nothing was read yet."""
         self._instant = self._turned = 0
         self._over: set[str] = set()
+        self._ticks: deque[int] = deque(maxlen=_TICKS)
         self._pid: int | None = None
         self._pids: set[int | None] = set()
 
@@ -396,6 +401,7 @@ class LinesInTurn:
             pid, self._pid = self._pid, output.line.pid
             turned = pid != self._pid and self._pid in self._pids
             self._pids.add(self._pid)
+            self._ticks.clear()
         else:
             turned = isinstance(output, LogEntry) and self._is_late(output.line)
         self._turned += turned
@@ -411,6 +417,9 @@ class LinesInTurn:
         if line.ts_ns // _MILLISECOND_NS != self._instant:
             self._instant, self._over = line.ts_ns // _MILLISECOND_NS, set()
         message, of = line.message.lower(), _ROUND
+        if message == _TICK:
+            self._ticks.append(line.ts_ns)
+            return len(self._ticks) == _TICKS and line.ts_ns - self._ticks[0] <= _TICKS_NS
         if not message.startswith(_ROUND):
             if line.ts_ns % _MILLISECOND_NS or line.ts_ns % NS_PER_S == 0:
                 return False

@@ -136,14 +136,16 @@ def timing_of(
         if file.survey is None
     }
     document_ns |= _of_one_collection(bundle, document_ns)
-    if names_ns := _ahead_of_names(bundle):
+    least_ns = _behind_names(bundle)
+    # Lists that tell what by their names was still to come show another machine's clock, too.
+    if names_ns := least_ns if least_ns < -_ROUND_NS else _ahead_of_names(bundle):
         local = [name for name in document_ns if time_in_name(name) is not None]
         document_ns |= {name: (document_ns[name] or 0) - names_ns for name in local}
         message = f"names of directories are {names_ns // NS_PER_S} s ahead of the node's clock"
         if names_ns % _QUARTER_NS == 0:
             message = f"names of directories are {names_ns // (60 * NS_PER_S)} minutes ahead of UTC"
         findings.append(Finding("time_zone", min(local), message))
-    if abs(least_ns := _behind_names(bundle)) > _NEAR_NS:
+    if abs(least_ns) > _NEAR_NS:
         message = f"all lists tell what was {least_ns // NS_PER_S} s before their names, at least"
         findings.append(Finding(CLOCK_UNKNOWN, None, message))
     document_ns |= {
@@ -291,14 +293,10 @@ def _ahead_of_names(bundle: Bundle) -> int:
 
     A part of these is read when they are asked for, within a round that begins when its name says.
     One document shows by which zone it was named: all zones are quarters of an hour apart. Several
-    that agree show that it was another machine's clock. So do lists, where there are none, that
-    tell what by their names was still to come.
+    that agree show that it was another machine's clock.
     """
     lags_ns = _lags(bundle, "stats-summary", _LOOKED_AT)
-    if not lags_ns:
-        least_ns = _behind_names(bundle)
-        return least_ns if least_ns < -_ROUND_NS else 0
-    if max(lags_ns) - min(lags_ns) > _FRESH_NS:
+    if not lags_ns or max(lags_ns) - min(lags_ns) > _FRESH_NS:
         return 0
     ahead_ns = max(lags_ns)
     zone_ns = round(ahead_ns / _QUARTER_NS) * _QUARTER_NS

@@ -52,9 +52,9 @@ def stamp_dispute(place: str, logged_ns: int, before_ns: int, after_ns: int) -> 
     return Dispute("node", _STAMP, f"{place}: {format_ts(logged_ns)}", around)
 
 
-def stamps_of(dispute: Dispute) -> tuple[int, ...]:
+def stamps_of(dispute: Dispute | None) -> tuple[int, ...]:
     """The times that ``stamp_dispute`` names; none where it is another dispute, or redacted."""
-    if dispute.why != _STAMP:
+    if dispute is None or dispute.why != _STAMP:
         return ()
     try:
         before, after = dispute.elsewhere.split(" and ")

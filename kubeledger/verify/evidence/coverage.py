@@ -168,8 +168,8 @@ class Coverage:
             self._lines.note(ts_ns)
             if isinstance(body, _LINES):
                 self._line(ts_ns)
-        if isinstance(body, PodsWithoutAdd.KINDS):
-            self._pods_without_add.note(record)
+        self._pods_without_add.note(record)
+        self._lost.note(record)
         match body:
             case LogThinned():
                 self._thinned.append((record.seq, body))
@@ -185,13 +185,10 @@ class Coverage:
                 self._is_disordered |= body.finding == _DISORDERED
                 if body.finding in _OF_ALL:
                     self._whole.append((record.seq, _OF_ALL[body.finding]))
-                dispute = disputes.dispute_of(body.message)
-                if dispute is not None and (stamps := disputes.stamps_of(dispute)):
+                if stamps := disputes.stamps_of(disputes.dispute_of(body.message)):
                     self._stamps.append((record.seq, stamps))
             case PodEvicted():
                 self._evicted.append(ts_ns)
-            case ledger.RecordsLost() | ledger.ImportCompleted():
-                self._lost.note(record)
 
     def _line(self, ts_ns: int) -> None:
         first, last = self._line_ends or (ts_ns, ts_ns)

@@ -87,11 +87,7 @@ def gather(
     by_key: dict[str, tuple[str, str | None, list[HistoryEntry]]] = {}
     for full_name, of_name in entries.items():
         for key, pod_uid, own in _by_pod(full_name, of_name):
-            known = by_key.get(key)
-            if known is None:
-                by_key[key] = (full_name, pod_uid, own)
-            else:
-                known[2].extend(own)
+            by_key.setdefault(key, (full_name, pod_uid, []))[2].extend(own)
     for _, _, own in by_key.values():
         own.sort(key=attrgetter("ts_ns", "seq"))
         for entry in own:
@@ -275,7 +271,7 @@ def _listed_alive(
 
 # Whether the sources of a node call the same pods and containers by the same names.
 #
-# Who shares a log hides names, UIDs or IDs in it, often in one file only, or all by one word. What
+# Who shares a log hides names, UIDs or IDs in it, or cuts them, often in one file only. What
 # is said of one pod then looks like that of another, and nothing that two sources say can be
 # compared.
 
@@ -290,10 +286,7 @@ _MASKS: Final = ("<", "[", "(", "*")
 
 
 def are_unjoined(pods: Entries, specs: PodRegister) -> bool:
-    """Whether most identities that two sources share mean other pods, or containers, in each.
-
-    Most names that stand without a UID are the beginnings of others where names were cut in lines.
-    """
+    """Whether most identities that two sources share mean other pods, or containers, in each."""
     names: dict[str, set[str]] = {}
     uids, joined = set[str](), set[str]()
     apart = masked = strange = familiar = 0
@@ -317,9 +310,8 @@ def are_unjoined(pods: Entries, specs: PodRegister) -> bool:
                     masked += entry.container_id.startswith(_MASKS)
         apart += _is_apart(of_name)
     renamed = sum(len(names[uid]) > 1 for uid in uids)
-    order = sorted(pods)  # what begins with a name follows on it
-    bare = [pair for pair in pairwise(order) if pods[pair[0]].keys() == {None}]
-    cut = sum(longer.startswith(name) for name, longer in bare)
+    bare = [pair for pair in pairwise(sorted(pods)) if pods[pair[0]].keys() == {None}]
+    cut = sum(longer.startswith(name) for name, longer in bare)  # of these the one was cut
     return (
         any(len(each) > _SEVERAL for each in names.values())
         or masked >= _SEVERAL

@@ -122,7 +122,7 @@ class ProbeVerifier(ChangeJudge):
 
     def _finding(self, record: Record, body: FindingReported, state: NodeState) -> None:
         reported = dispute_of(body.message) if body.finding == LINES_DISAGREE else None
-        of_stamps = reported is not None and bool(stamps_of(reported))
+        of_stamps = bool(stamps_of(reported))
         if reported is not None and not (of_stamps and self.context.coverage.is_out_of_step):
             sides = (record.seq, reported.here), (record.seq, reported.elsewhere)
             why, by_lines = reported.why, not of_stamps

@@ -143,6 +143,7 @@ a victim fails with a reason, too
     = !PodRejected
 
 a restarted kubelet asks again, but not for what ended
+    ~ status {{"phase":"Running"}}
     0 loop | .1 add {{A}}, {{B}} | .2 sync {{A}} | .3 sync {{B}}
     300 list b {{"phase":"Succeeded"}} | 600 loop
     600.1 add {{A}}, {{B}} | 600.2 sync {{A}} | 600.3 sync {{B}}
@@ -158,6 +159,11 @@ containers of a former process are no sign, whatever became of the pod
     ~ pod b {{"seen":"10:10:00"}}
     0 loop | 600.1 add {{A}}, {{B}} | 600.5 pleg Started | 600.6 pleg Died | 600.7 plegb Started
     = PodAdmitted pod=b
+of an older pod that is listed without a status it is not known whether it had ended
+    ~ pod a {{"seen":"09:00:00"}}
+    ~ pod b {{"seen":"10:10:00"}}
+    0 loop | 600.1 add {{A}}, {{B}} | 600.2 sync {{A}} | 600.3 sync {{B}}
+    = PodAdmitted @600.3 pod=b
 a refused pod is not asked again
     -600 loop
     SCARCE

@@ -1,6 +1,7 @@
 """Facts and log entries in the order of time, whatever the order in which they came."""
 
 from collections.abc import Callable
+from itertools import accumulate
 
 import pytest
 from hypothesis import given
@@ -106,6 +107,25 @@ def test_a_process_that_was_over_logs_no_more(pids: str, mixed: int) -> None:
         first = line(number, number)
         first.pid = int(pid)
         outputs.append(NewProcess(first))
+    facts = [out.body for _, out in in_order(outputs, 0) if isinstance(out, Fact)]
+    assert [getattr(body, "finding", None) for body in facts] == [LINES_MIXED] * mixed
+
+
+@pytest.mark.parametrize(
+    ("apart_s", "mixed"),
+    [
+        ([1.25, 0.75] * 10, 1),  # sorted by stamps of before and after a step of the clock
+        ([2.0] * 20, 0),
+        ([0.1, 3.9] * 10, 0),  # the next tick after a late one is in its turn
+        ([0.25] * 5 + [2.0] * 15, 0),
+    ],
+)
+def test_a_loop_ticks_once_in_its_period(apart_s: list[float], mixed: int) -> None:
+    """Twice as often are the ticks of two times."""
+    outputs = entries(*(round(at_s * NS_PER_S) for at_s in accumulate(apart_s)))
+    for output in outputs:
+        assert isinstance(output, LogEntry)
+        output.line.message = "SyncLoop (housekeeping)"
     facts = [out.body for _, out in in_order(outputs, 0) if isinstance(out, Fact)]
     assert [getattr(body, "finding", None) for body in facts] == [LINES_MIXED] * mixed
 
