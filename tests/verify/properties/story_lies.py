@@ -277,6 +277,7 @@ def _unkilled(bundle: Bundle, random: Random) -> Iterator[RawLie]:
 def _change_ignored(bundle: Bundle, random: Random) -> Iterator[RawLie]:
     """An update gives another image, and the container runs on as if nothing had been."""
     died = {r.body.container_id: r.ts_ns for r in bundle.of(ContainerDied, ContainerKilled)}
+    times = {*_listed_ns(bundle).values()}
     adds = {r.body.pod_uid: r for r in bundle.of(PodConfigChanged)
             if r.body.operation == "ADD" and r.body.source == "api"}  # fmt: skip
     for start in bundle.some(random, ContainerStarted):
@@ -285,10 +286,11 @@ def _change_ignored(bundle: Bundle, random: Random) -> Iterator[RawLie]:
             continue
         pod = body.namespace, body.pod
         until = _until_ns(bundle, body, start)
-        span_ns = min(until, died.get(body.container_id, until)) - start.ts_ns
+        until = min(until, died.get(body.container_id, until))
         own = [c["name"] for c in specs_of(bundle.records).get(pod, {}).get("containers", ())]
-        if span_ns < 240 * NS_PER_S or body.container not in own:
-            continue
+        lists = [ns for ns in sorted(times) if start.ts_ns + NS_PER_S < ns < until - 190 * NS_PER_S]
+        if len(lists) < 2 or body.container not in own:
+            continue  # no list shows the image before, or for long after
 
         def other_image(pod: Json, body: Any = body) -> bool:  # noqa: ANN401 # of the record
             for container in pod["spec"]["containers"]:
@@ -296,10 +298,7 @@ def _change_ignored(bundle: Bundle, random: Random) -> Iterator[RawLie]:
                     container["image"] = "example.com/other:2"
             return True
 
-        seen = sorted(ns for ns in _listed_ns(bundle).values() if ns > start.ts_ns + NS_PER_S)
-        if not seen or seen[0] - start.ts_ns > 30 * NS_PER_S:
-            continue  # no list shows the image before
-        at_ns = seen[0] + 6 * NS_PER_S
+        at_ns = lists[0] + 6 * NS_PER_S
         edits = _in_later_lists(bundle, body.pod_uid, at_ns, other_image)
         line, *_ = bundle.told(added, files=(LOG,)).values()
         update = moved_by(line, (at_ns - added.ts_ns) / NS_PER_S).replace(b"ADD", b"UPDATE")
