@@ -14,7 +14,12 @@ from typing import Any
 
 from kubeledger.model.bodies.cgroups import CgroupRemoved
 from kubeledger.model.bodies.eviction import NodeConditionsChanged
-from kubeledger.model.bodies.images import GarbageCollected, GarbageCollectionStarted, ImageDeleted
+from kubeledger.model.bodies.images import (
+    EvictionSignalObserved,
+    GarbageCollected,
+    GarbageCollectionStarted,
+    ImageDeleted,
+)
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerKilled,
@@ -26,7 +31,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodRejected,
     PodTerminating,
 )
-from kubeledger.model.bodies.prober import ProbeTransitioned
+from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTransitioned
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from tests.verify.properties.clocks import moved_by
@@ -161,10 +166,10 @@ def _never_restarted(bundle: Bundle, random: Random) -> Iterator[RawLie]:
 
 def _until_ns(bundle: Bundle, body: Any, since: Record) -> int:  # noqa: ANN401 # of a pod
     """Till when all is heard of a pod that lives on: its end, the process's, the log's."""
-    log_ns = (r.ts_ns for r in reversed(bundle.records) if bundle.told(r, files=(LOG,)))
+    lines = bundle.of(ContainerDied, ContainerStarted, EvictionSignalObserved, ProbeExecuted)
     pod = body.namespace, body.pod
     later = ends_ns(bundle.records, pod), next_process_ns(bundle.records, since.ts_ns)
-    return min(*later, next(log_ns))
+    return min(*later, lines[-1].ts_ns)
 
 
 def _is_long(bundle: Bundle, body: Any, end: Record) -> bool:  # noqa: ANN401 # of a pod
