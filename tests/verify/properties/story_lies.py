@@ -283,11 +283,14 @@ def _change_ignored(bundle: Bundle, random: Random) -> Iterator[RawLie]:
     """An update gives another image, and the container runs on as if nothing had been."""
     died = {r.body.container_id: r.ts_ns for r in bundle.of(ContainerDied, ContainerKilled)}
     times = {*_listed_ns(bundle).values()}
-    adds = {r.body.pod_uid: r for r in bundle.of(PodConfigChanged)
-            if r.body.operation == "ADD" and r.body.source == "api"}  # fmt: skip
+    adds = [r for r in bundle.of(PodConfigChanged)
+            if r.body.operation == "ADD" and r.body.source == "api"]  # fmt: skip
     for start in bundle.some(random, ContainerStarted):
-        body, added = start.body, adds.get(start.body.pod_uid)
-        if added is None or body.sandbox or not body.container:
+        body = start.body
+        own_adds = [r for r in adds if r.body.pod_uid == body.pod_uid and r.ts_ns <= start.ts_ns]
+        added = own_adds[-1] if own_adds else start
+        is_later = next_process_ns(bundle.records, added.ts_ns) < start.ts_ns
+        if not own_adds or is_later or body.sandbox or not body.container:
             continue
         pod = body.namespace, body.pod
         until = _until_ns(bundle, body, start)
