@@ -169,7 +169,8 @@ def _until_ns(bundle: Bundle, body: Any, since: Record) -> int:  # noqa: ANN401 
     lines = bundle.of(ContainerDied, ContainerStarted, EvictionSignalObserved, ProbeExecuted)
     pod = body.namespace, body.pod
     later = ends_ns(bundle.records, pod), next_process_ns(bundle.records, since.ts_ns)
-    return min(*later, lines[-1].ts_ns)
+    last: Record = lines[-1]
+    return min(*later, last.ts_ns)
 
 
 def _is_long(bundle: Bundle, body: Any, end: Record) -> bool:  # noqa: ANN401 # of a pod
