@@ -11,6 +11,7 @@ from kubeledger.model.bodies.node import ClockStepped, PodStageFailed, Stage
 from kubeledger.model.bodies.prober import ProbeCountersRead
 from kubeledger.model.record import Body
 from kubeledger.verify import Contradiction
+from kubeledger.verify.finding import WORKED_OUT
 from tests.verify.container_scenes import (
     WHO,
     added,
@@ -76,10 +77,13 @@ DOWN = changed_to("failure", "success")
 UP = changed_to("success", "failure", "readiness", run=1, threshold=1)
 UNSEEN_UP = changed_to("success", "failure", "readiness", run=None, threshold=None)
 STARTED_UP = changed_to("success", "unknown", "startup", run=1, threshold=1)
+UNTOLD_UP = msgspec.structs.replace(STARTED_UP, container_id="c2", inferred=True)
+UNSEEN_DOWN = changed_to("failure", "success", container_id=None, run=None, threshold=None)
 STOPPED = changed_to("failure", "success", "readiness", run=None, threshold=None)
 READY = listed({"readinessProbe": PROBE})
 BOTH = listed({"livenessProbe": PROBE, "readinessProbe": PROBE})
 STARTUP = listed({"startupProbe": PROBE})
+STARTING = listed({"startupProbe": PROBE, "readinessProbe": PROBE})
 READY_BY_TWO = listed({"readinessProbe": PROBE | {"successThreshold": 2}})
 READY_BY_THREE = listed({"readinessProbe": PROBE | {"successThreshold": 3}})
 OLDER_UP = changed_to("success", "unknown", "readiness", run=1, threshold=1)
@@ -180,6 +184,24 @@ ROWS: dict[str, tuple[list[Step], list[str]]] = {
     "a stopped container is cached as failed": ([*SEEN_READY, (12, died("c1", 0)), (13, STOPPED),
                                                  (30, READY)], ["match", "match"]),
     "one that runs is not": ([*SEEN_READY, (13, STOPPED), (30, READY)], ["match", "impossible"]),
+    "a change without a tick may be the newest container's": (
+        [*BEGIN, (10, tick("success")), (12, died("c1", 1)), (13, UNSEEN_DOWN),
+         (14, started("c2")), (14, died("c2", 1)), (14, restarted("c2", "c1")), (23, UNSEEN_DOWN),
+         (50, LIVE)],
+        ["match"] * 3,
+    ),
+    "but not where there is none": (
+        [*BEGIN, (10, tick("success")), (12, died("c1", 1)), (13, UNSEEN_DOWN), (23, UNSEEN_DOWN),
+         (50, LIVE)],
+        ["match", "impossible"],
+    ),
+    "a startup that no line tells, where lines tell of the others": (
+        [*NEW, (10, tick("success", "startup")), (10, STARTED_UP),
+         (11, tick("success", "readiness")), (11, UP), (12, died("c1", 1)), (13, STOPPED),
+         (14, started("c2")), (14, restarted("c2", "c1")), (20, tick("success", "startup", "c2")),
+         (20, UNTOLD_UP), (60, STARTING), (70, added("RECONCILE"))],
+        [*["match"] * 4, WORKED_OUT, "contradiction"],
+    ),
     "successes that are not logged": ([*NEW, (10, tick("failure", "readiness")), (41, UNSEEN_UP),
                                        (60, READY_BY_THREE)], ["admissible"]),
     "what a process lists first may be older": (

@@ -174,26 +174,29 @@ class ChangeJudge(RuleVerifier, CachedResults):
         instance = self._workers.instance(worker)
         # The one before, too: the pod's status shows it as long as a sync waits for a hook.
         ids = (instance.container_id, instance.before_id) if instance else ()
-        newer = takewhile(lambda each: each != worker.container_id, ids)
-        if not own and body.container_id is not None and body.container_id in newer:
+        newer = [*takewhile(lambda each: each != worker.container_id, filter(None, ids))]
+        if not own and body.container_id in newer:
             self._workers.name(worker, body.container_id)
 
         change = Change(worker, record, body)
 
         def cases_of(belief: Belief[State]) -> list[Case]:
-            logs_all, worlds = self._workers.logs_all, belief.worlds
+            worlds, found = belief.worlds, list[Case]()
             ended = self._workers.has_ended(worker, record)
-            found: list[Case] = []
             if own:  # of the newest tick, or of the end of the container since
                 is_of_end = ended and record.cause is None and body.to_result == "failure"
                 of_tick = [w for w in worlds if w.state.was is not None or not is_of_end]
                 found = list(map(change.after, of_tick))
                 worlds = tuple(world for world in worlds if world not in of_tick)
+            logs_all = self._workers.logs_all
             return [*found, *change.without_tick(worlds, ended=ended, logs_all=logs_all)]
 
         cases = cases_of(worker.belief)
         if worker.loose is not None and not any(case.ruling.allowed for case in cases):
             cases += [case for case in cases_of(worker.loose) if case.ruling.allowed]
+        if newer and not own and not any(case.ruling.allowed for case in cases):
+            self._workers.name(worker, newer[0])  # no line names it, nor had it a tick
+            cases = cases_of(worker.belief)
         allowed = [case for case in cases if case.ruling.allowed]
         stored = STORES[body.to_result]
         if allowed and not body.inferred and all(s.cached != stored for s in worker.states):

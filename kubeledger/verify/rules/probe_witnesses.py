@@ -94,15 +94,11 @@ class ProbeWitnesses:
             is_due = record.ts_ns + _KILLED_WITHIN_NS < now_ns  # and nothing else follows from it
             if is_due and self._pushed >= _ENOUGH:
                 del self._unlogged[worker]
-                self._contradict(
-                    record,
-                    f"by its ticks the {body.probe_type} result became {body.to_result} "
-                    f"at {format_ts(record.ts_ns)}, and the sync loop did not log it as it does "
-                    "others",
-                    (record.seq, f"{body.from_result} to {body.to_result}"),
-                    (record.seq, "no line of the sync loop"),
-                    by_absence=True,
-                )
+                at, said = format_ts(record.ts_ns), f"{body.from_result} to {body.to_result}"
+                why = f"by its ticks the {body.probe_type} result became {body.to_result} at {at}, "
+                why += "and the sync loop did not log it as it does others"
+                sides = (record.seq, said), (record.seq, "no line of the sync loop")
+                self._contradict(record, why, *sides, by_absence=True)
 
     def _contradict(
         self, record: Record, why: str, *sides: tuple[int, str], by_absence: bool = False

@@ -14,7 +14,12 @@ from typing import Any
 
 from kubeledger.model.bodies.cgroups import CgroupRemoved
 from kubeledger.model.bodies.eviction import NodeConditionsChanged
-from kubeledger.model.bodies.images import GarbageCollected, GarbageCollectionStarted, ImageDeleted
+from kubeledger.model.bodies.images import (
+    EvictionSignalObserved,
+    GarbageCollected,
+    GarbageCollectionStarted,
+    ImageDeleted,
+)
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerKilled,
@@ -26,7 +31,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodRejected,
     PodTerminating,
 )
-from kubeledger.model.bodies.prober import ProbeTransitioned
+from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTransitioned
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from tests.verify.properties.clocks import moved_by
@@ -161,10 +166,11 @@ def _never_restarted(bundle: Bundle, random: Random) -> Iterator[RawLie]:
 
 def _until_ns(bundle: Bundle, body: Any, since: Record) -> int:  # noqa: ANN401 # of a pod
     """Till when all is heard of a pod that lives on: its end, the process's, the log's."""
-    log_ns = (r.ts_ns for r in reversed(bundle.records) if bundle.told(r, files=(LOG,)))
+    lines = bundle.of(ContainerDied, ContainerStarted, EvictionSignalObserved, ProbeExecuted)
     pod = body.namespace, body.pod
     later = ends_ns(bundle.records, pod), next_process_ns(bundle.records, since.ts_ns)
-    return min(*later, next(log_ns))
+    last: Record = lines[-1]
+    return min(*later, last.ts_ns)
 
 
 def _is_long(bundle: Bundle, body: Any, end: Record) -> bool:  # noqa: ANN401 # of a pod
@@ -277,18 +283,23 @@ def _unkilled(bundle: Bundle, random: Random) -> Iterator[RawLie]:
 def _change_ignored(bundle: Bundle, random: Random) -> Iterator[RawLie]:
     """An update gives another image, and the container runs on as if nothing had been."""
     died = {r.body.container_id: r.ts_ns for r in bundle.of(ContainerDied, ContainerKilled)}
-    adds = {r.body.pod_uid: r for r in bundle.of(PodConfigChanged)
-            if r.body.operation == "ADD" and r.body.source == "api"}  # fmt: skip
+    times = {*_listed_ns(bundle).values()}
+    adds = [r for r in bundle.of(PodConfigChanged)
+            if r.body.operation == "ADD" and r.body.source == "api"]  # fmt: skip
     for start in bundle.some(random, ContainerStarted):
-        body, added = start.body, adds.get(start.body.pod_uid)
-        if added is None or body.sandbox or not body.container:
+        body = start.body
+        own_adds = [r for r in adds if r.body.pod_uid == body.pod_uid and r.ts_ns <= start.ts_ns]
+        added = own_adds[-1] if own_adds else start
+        is_later = next_process_ns(bundle.records, added.ts_ns) < start.ts_ns
+        if not own_adds or is_later or body.sandbox or not body.container:
             continue
         pod = body.namespace, body.pod
         until = _until_ns(bundle, body, start)
-        span_ns = min(until, died.get(body.container_id, until)) - start.ts_ns
+        until = min(until, died.get(body.container_id, until))
         own = [c["name"] for c in specs_of(bundle.records).get(pod, {}).get("containers", ())]
-        if span_ns < 240 * NS_PER_S or body.container not in own:
-            continue
+        lists = [ns for ns in sorted(times) if start.ts_ns + NS_PER_S < ns < until - 190 * NS_PER_S]
+        if len(lists) < 2 or body.container not in own:
+            continue  # no list shows the image before, or for long after
 
         def other_image(pod: Json, body: Any = body) -> bool:  # noqa: ANN401 # of the record
             for container in pod["spec"]["containers"]:
@@ -296,10 +307,7 @@ def _change_ignored(bundle: Bundle, random: Random) -> Iterator[RawLie]:
                     container["image"] = "example.com/other:2"
             return True
 
-        seen = sorted(ns for ns in _listed_ns(bundle).values() if ns > start.ts_ns + NS_PER_S)
-        if not seen or seen[0] - start.ts_ns > 30 * NS_PER_S:
-            continue  # no list shows the image before
-        at_ns = seen[0] + 6 * NS_PER_S
+        at_ns = lists[0] + 6 * NS_PER_S
         edits = _in_later_lists(bundle, body.pod_uid, at_ns, other_image)
         line, *_ = bundle.told(added, files=(LOG,)).values()
         update = moved_by(line, (at_ns - added.ts_ns) / NS_PER_S).replace(b"ADD", b"UPDATE")

@@ -87,7 +87,7 @@ _QUICK = {
         "killed before the threshold",
         "another container killed",
     ),
-    "node-b": ("startup never came", "cgroup removed early", "GC stops early"),
+    "node-b": ("startup never came", "GC stops early"),
     "node-e-oom": ("main after failed init",),
 }
 """Recording -> raw lies in its files that are told before each change lands."""
