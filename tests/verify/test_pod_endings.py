@@ -153,18 +153,24 @@ def test_a_stop_before_its_shutdown(
 
 
 @pytest.mark.parametrize(
-    ("turn_s", "died_s", "count"), [(12, 30, 1), (12, 14, 0), (41, 60, 0)],
-    ids=["too early", "told by a relist", "waited for no more"],
-)  # fmt: skip
+    ("version", "turn_s", "died_s", "count"),
+    [
+        ("1.36.2", 12, 30, 1),
+        ("1.36.2", 12, 14, 0),
+        ("1.36.2", 41, 60, 0),
+        ("1.22.1", 12, 14, 1),
+        ("1.22.1", 41, 42, 0),
+    ],
+)
 def test_a_turn_that_comes_too_early(
-    monkeypatch: pytest.MonkeyPatch, turn_s: float, died_s: float, count: int
+    monkeypatch: pytest.MonkeyPatch, version: str, turn_s: float, died_s: float, count: int
 ) -> None:
     """Pods of a higher priority are stopped when the others have ended, or their time is over."""
     monkeypatch.setattr(registry, "verifiers_for", lambda kinds: (ShutdownVerifier,))
     periods = {"shutdownGracePeriod": "40s", "shutdownGracePeriodCriticalPods": "10s"}
     critical = msgspec.structs.replace(listed(uid="u-9", priority=2_000_000_000), pod="other")
     stopped = msgspec.structs.replace(ending("shutdown", 10), pod="other", pod_uid="u-9")
-    steps: list[Step] = [*began(**periods), (1, listed()), (1, critical), (1.1, added())]
+    steps: list[Step] = [*began(version, **periods), (1, listed()), (1, critical), (1.1, added())]
     steps += [(2, started("c1")), (10, ending("shutdown", 30)), (turn_s, stopped)]
     steps += [(died_s, died("c1"))]
     found = [each.why for each in outcomes(scene(*steps)) if "a higher priority" in each.why]

@@ -176,8 +176,8 @@ class ChangeJudge(RuleVerifier, CachedResults):
         ids = (instance.container_id, instance.before_id) if instance else ()
         newer = [*takewhile(lambda each: each != worker.container_id, filter(None, ids))]
         if not own and body.container_id in newer:
+            self._settle_change(worker)
             self._workers.name(worker, body.container_id)
-
         change = Change(worker, record, body)
 
         def cases_of(belief: Belief[State]) -> list[Case]:

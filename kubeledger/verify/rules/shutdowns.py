@@ -53,7 +53,8 @@ class ShutdownVerifier(RuleVerifier):
     def __init__(self, context: VerifyContext) -> None:
         super().__init__(context)
         self._began: Record | None = None
-        self._stopped: dict[str, tuple[int, int, Record]] = {}  # in a group, waited for until then
+        # Pod -> its group, until when it is waited for, the record and its subject
+        self._stopped: dict[str, tuple[int, int, Record, str]] = {}
 
     def sees(self) -> Mapping[type[Body], See]:
         return {
@@ -148,21 +149,19 @@ class ShutdownVerifier(RuleVerifier):
             sides = given, (seq, f"its priority and the settings give it {grace_s} s")
             self.context.contradict(record.ts_ns, subject_of(body), why, *sides, by_lines=True)
         waits_ns = min(self._groups()[index].seconds, kill_wait_s(grace_s)) * NS_PER_S
-        self._stopped[key] = index, record.ts_ns + waits_ns, record
+        self._stopped[key] = index, record.ts_ns + waits_ns, record, subject_of(body)
 
     def _died(self, record: Record, body: ContainerDied, state: NodeState) -> None:
         """A turn comes when the pods of lower priorities have ended, or are waited for no more."""
         if (stopped := self._stopped.get(body.pod_uid or "")) is None:
             return
-        index, until_ns, since = stopped
-        ran_ns = min(until_ns, self.context.times.told(record.ts_ns).from_ns)
-        for other, _until_ns, stop in self._stopped.values():
+        index, ran_ns, since, _ = stopped
+        # Before 1.23 critical pods wait until the period of the others is over.
+        if self.context.known_profile.lifecycle.shutdown_groups_in_turn:
+            ran_ns = min(ran_ns, self.context.times.told(record.ts_ns).from_ns)
+        for other, _until_ns, stop, about in self._stopped.values():
             if other > index and stop.ts_ns + _AT_ONCE_NS < ran_ns:
-                assert isinstance(stop.body, PodTerminating)
-                about, why = (
-                    subject_of(stop.body),
-                    "pods of a higher priority are stopped when all others have ended",
-                )
+                why = "pods of a higher priority are stopped when all others have ended"
                 first = since.seq, "a pod of a lower priority is stopped"
                 sides = first, (stop.seq, "this pod is"), (record.seq, "the other ran on")
                 self.context.contradict(stop.ts_ns, about, why, *sides, by_lines=True)
