@@ -380,6 +380,15 @@ def test_words_and_seconds_of_a_kill() -> None:
     assert kill(never, message="Container app failed liveness probe") == "match"
 
 
+def test_what_is_not_known_of_a_probe_excuses_no_other_grace_period() -> None:
+    """The line names the probe, and the spec its period."""
+    hooked = listed({"livenessProbe": PROBE, "lifecycle": {"preStop": {"exec": {}}}})
+    open_, denied = "unverifiable", "impossible"
+    for listing, grace, verdict in ((LIVE, 30, open_), (LIVE, 29, denied), (hooked, 12, open_)):
+        found, _ = judged(*BEGIN, (31, killed(grace_period_s=grace)), (99, listing))
+        assert found[-1].verdict == verdict, found[-1].why
+
+
 def test_a_list_from_after_the_line_of_an_end_is_late() -> None:
     """It shows what ran when it was taken; without that line the kill did not end it."""
     state = {"running": {"startedAt": "1970-01-01T00:00:02Z"}}

@@ -363,16 +363,14 @@ class KillVerifier(RuleVerifier):
             if other is not None and kill_words(profile, spec, name, other) == said:
                 fields = {"reason": other}
             return same(False, why, expected=fields, inputs=[spec.seq], certain=True)
-        if reason in PROBE_OF_KILL:
-            cause = judge_probe(kill, failed[reason], spec)
-        else:
-            cause = judge_stop(kill, spec)
+        is_told = reason in failed  # the line says so, whatever is known of the probe
+        cause = judge_probe(kill, failed[reason], spec) if is_told else judge_stop(kill, spec)
         if cause.verdict == "impossible":
             expected = {"reason": other} if other not in (None, reason) else None
             return same(False, cause.why, expected=expected, inputs=[spec.seq, *cause.inputs])
-        if cause.verdict == "unverifiable":
-            return cause
         grace = judge_grace(kill, spec, self._evicted_softly(kill))
+        if cause.verdict == "unverifiable" and not (is_told and grace.verdict == "impossible"):
+            return cause
         judged = all_of([cause, *self._ended_before(kill), grace])
         inputs = (spec.seq, *judged.inputs)
         if judged.verdict not in ("match", "admissible"):
