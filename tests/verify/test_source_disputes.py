@@ -249,15 +249,19 @@ def listed(status: dict[str, Any]) -> PodListed:
 
 
 RUNS = {"running": {"startedAt": "2026-11-21T03:00:00Z"}}
+AGAIN = {"running": {"startedAt": "2026-11-21T03:00:01Z"}}
 ENDED = {"containerID": "x://c-1", "exitCode": 1, "finishedAt": "2026-11-21T03:01:00Z"}
 EARLY, LATER = "2026-11-21T03:00:00Z", "2026-11-21T03:00:01Z"
 WAITS = {"waiting": {"reason": "CrashLoopBackOff"}}
 
 
-def one(state: dict[str, Any], count: int = 3, of: str = "c-1", **status: object) -> PodListed:
+def one(
+    state: dict[str, Any], count: int = 3, of: str = "c-1", image: str = "", **status: object
+) -> PodListed:
     """A pod of one container, in a list."""
     shown = {"name": "app", "containerID": f"x://{of}", "restartCount": count, "state": state}
-    return listed({"containerStatuses": [shown], "startTime": "t", **status})
+    every = [{**shown, "imageID": image}]
+    return listed({"containerStatuses": every, "startTime": "t", **status})
 
 
 def ended(**fields: object) -> PodListed:
@@ -289,6 +293,12 @@ def anew(body: PodListed, **fields: object) -> PodListed:
         (ended(), ended(exitCode=137, reason="ContainerStatusUnknown"), None),
         (one(RUNS), one(RUNS, 2, "c-2"), "fewer restarts than before"),
         (one(RUNS), one(RUNS, 0, "c-2"), None),  # counted anew
+        (one(RUNS), one(RUNS, of="c-2"), "two containers for one start: uid-1, restart 3"),
+        (one(RUNS), one(AGAIN, of="c-2"), None),  # which the kubelet counted before it saw it
+        (one(RUNS), one(RUNS, 4, "c-2"), None),  # they start within a second
+        (one(RUNS, image="sha256:1"), one(RUNS, image="sha256:2"), "images of the same container"),
+        (one(RUNS, image="web@sha256:1"), one(RUNS, image="sha256:2"), None),  # lost its name
+        (one(RUNS, image="sha256:1"), one(AGAIN, 4, "c-2", image="sha256:2"), None),
         (one(RUNS), anew(one(RUNS, 2, "c-2", startTime="u")), None),  # the pod came anew
         (one(RUNS, startTime=LATER), one(RUNS, startTime=EARLY), "to have begun earlier"),
         (one(RUNS, startTime=EARLY), one(RUNS, startTime=LATER), None),

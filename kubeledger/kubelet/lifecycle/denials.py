@@ -224,17 +224,24 @@ def lasting(body: PodListed) -> Iterator[Lasting]:
     if "startTime" in status:  # else it may be another life
         yield Lasting("phase", None, life, ended, phase)
         yield Lasting("deletionTimestamp", None, life, deleted, body.deletion_ts_ns)
-    began = time_in(status, "startTime")
-    yield Lasting("startTime", None, f"{body.pod_uid}{by}", began, life)
+    since = time_in(status, "startTime")
+    yield Lasting("startTime", None, f"{body.pod_uid}{by}", since, life)
     if body.created_ts_ns is not None:
         made = format_ts(body.created_ts_ns)
         yield Lasting("creationTimestamp", None, str(body.pod_uid), (made,), made)
     for entry in statuses_in(status):
         count, name = entry.get("restartCount"), str(entry.get("name"))
+        of, image = bare_id(entry.get("containerID")), str(entry.get("imageID") or "")
+        if of and image.startswith("sha256:"):  # a digest is that of one of the image's names
+            yield Lasting("image", name, of, (image,), image)
         yield Lasting("restarts", name, life, (isinstance(count, int) and count) or None, count)
     for each in instances_in(status):
         of, shown = each.container_id, each.shown
-        facts = {"restartCount": each.restart_count, "startedAt": each.time("startedAt")}
+        restarts, began = each.restart_count, each.time("startedAt")
+        if began is not None and restarts is not None:
+            start = f"{body.pod_uid}, restart {restarts} at {format_ts(began)}"
+            yield Lasting("containerID", each.name, start, (of,), of)
+        facts = {"restartCount": restarts, "startedAt": began}
         is_over = each.state == "terminated" or shown.get("reason") == "CrashLoopBackOff"
         if shown.get("exitCode") != LOST_EXIT_CODE and shown.get("reason") != _UNKNOWN:
             if is_over or each.state == "running":

@@ -101,6 +101,8 @@ _WHY: Final = {
     "restartCount": "lists count different restarts up to the same container",
     "startedAt": "lists show different starts of the same container",
     "finishedAt": "lists show different ends of the same container",
+    "containerID": "lists show two containers for one start:",
+    "image": "lists show different images of the same container",
     "exitCode": "sources show different exit codes of the same container",
     "state": "lists show a container to run after it had ended:",
     "spec": "lists differ in what cannot change while a pod lives:",
@@ -109,8 +111,8 @@ _WHY: Final = {
     "status": "a list's status says what the kubelet does not write together",
     "deletionTimestamp": "lists show a pod that is no more to be deleted:",
 }
-_TIMELESS: Final = frozenset({"creationTimestamp", "exitCode", "finishedAt", "name", "restartCount",
-                              "spec", "startedAt", "status"})  # fmt: skip
+_TIMELESS: Final = frozenset({"containerID", "creationTimestamp", "exitCode", "finishedAt", "name",
+                              "image", "restartCount", "spec", "startedAt", "status"})  # fmt: skip
 """What no clock explains, nor the order in which lists were taken."""
 _MACHINE: Final = ("machine", ("node", ""))
 _MARKS: Final = str.maketrans("", "", ' \t\r\n"\\')
@@ -335,9 +337,8 @@ class SourceDisputes(Verifier):
         self._belongs(record, body.container_id, body)
         self._compare_time(record, body, "ended")
         if body.exit_code is not None and body.container is not None:
-            code = str(body.exit_code)
-            account = f"exitCode {code}", body.container_id
-            self._go_on(_row("exitCode", subject_of(body), (code,), record, *account))
+            code, of = str(body.exit_code), body.container_id
+            self._go_on(_row("exitCode", subject_of(body), (code,), record, f"exitCode {code}", of))
 
     def _container_killed(self, record: Record, body: ContainerKilled, _: NodeState) -> None:
         probe, _sep, of_probe = (body.reason or "").partition("_")
@@ -385,8 +386,7 @@ class SourceDisputes(Verifier):
     def _signal_observed(self, record: Record, body: EvictionSignalObserved, _: NodeState) -> None:
         if body.signal == "memory.available" and (machine := self._first.pop(_MACHINE, None)):
             account = f"{body.signal} has a capacity of {body.capacity} bytes"
-            value = (str(body.capacity),)
-            self._compare(machine, _row("machine", "node", value, record, account))
+            self._compare(machine, _row("machine", "node", (str(body.capacity),), record, account))
 
 
 def _whose(body: PodListed, container: str | None) -> str:
