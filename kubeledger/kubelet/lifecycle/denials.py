@@ -31,10 +31,13 @@ from kubeledger.kubelet.kube.statuses import (
 from kubeledger.kubelet.lifecycle.state import TERMINAL_PHASES
 from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.errors import BadInputError
-from kubeledger.model.units import format_ts
+from kubeledger.model.units import NS_PER_S, format_ts
 
 _UNKNOWN: Final = "ContainerStatusUnknown"
 """Of a container that is not there any more when its pod ends: the rest of its status stays."""
+_SLACK_NS: Final = 2 * NS_PER_S
+_CALL_NS: Final = 600 * NS_PER_S
+"""A runtime takes down a start when it is over: what ended at once has ended before that."""
 _Json = Mapping[str, Any]
 
 
@@ -44,11 +47,13 @@ class Denial(NamedTuple):
     Attributes:
         container: whose; None for the pod's.
         one, other: what each says.
+        since_ns: a clock that was set back since then explains it; None where no clock does.
     """
 
     container: str | None
     one: str
     other: str
+    since_ns: int | None = None
 
 
 def denials(body: PodListed) -> Iterator[Denial]:
@@ -73,6 +78,7 @@ def denials(body: PodListed) -> Iterator[Denial]:
         yield Denial(None, f"statuses of containers {', '.join(sorted(names))}", f"spec of {name}")
     yield from _of_pod(spec, status, shown, has_init=bool(inits))
     yield from _of_class(spec, status)
+    yield from _of_times(body)
     if _is_static(body) and body.listed_by == "kubelet":
         yield from _of_phase(spec, status, shown, names=own.keys() | inits.keys())
 
@@ -112,6 +118,31 @@ def _of_container(spec: _Json | None, entry: _Json, *, is_init: bool) -> Iterato
         reason, code = each.get("reason"), each.get("exitCode")
         if (reason == "Completed" and code) or (reason == "Error" and code == 0):
             yield f"reason {reason}", f"exitCode {code}"
+
+
+def _of_times(body: PodListed) -> Iterator[Denial]:
+    """A pod begins, then its containers, one instance after another.
+
+    A static pod may come anew under its UID while containers of the one before still end.
+    """
+    is_static = _is_static(body) or CONFIG_MIRROR in body.annotations
+    since = None if is_static else time_in(body.status or {}, "startTime")
+    before: dict[str, int] = {}
+    for each in instances_in(body.status):
+        began, ended = each.time("startedAt"), each.time("finishedAt")
+        last = None if is_static else before.get(each.name)
+        start, end = (f"container {each.container_id} {what}" for what in ("began", "ended"))
+        turns = (
+            ("the pod began", since, start, began, _SLACK_NS),
+            ("the instance before ended", last, start, began, _SLACK_NS),
+            (start, began, end, ended, _CALL_NS),
+        )
+        for first, first_ns, later, ns, slack_ns in turns:
+            if first_ns is not None and ns is not None and first_ns > ns + slack_ns:
+                one, other = f"{first} at {format_ts(first_ns)}", f"{later} at {format_ts(ns)}"
+                yield Denial(each.name, one, other, since_ns=ns)
+        if ended is not None and each.shown.get("exitCode") != LOST_EXIT_CODE:
+            before[each.name] = ended
 
 
 def _is_probed(spec: _Json) -> bool:
