@@ -390,7 +390,7 @@ def _while_another_runs(bundle: Bundle, random: Random) -> Iterator[RawLie]:
 
 LIST_LIARS: dict[str, Liar] = {
     **{
-        f"{name} in a list": _in_lists((PodAdmitted,), change, once=True)
+        f"{name} in a list": _in_lists((ContainerStarted,), change, once=True)
         for name, change in _FIELDS.items()
     },
     **{f"{name} in lists": _in_lists((PodAdmitted,), change) for name, change in _FIELDS.items()},
