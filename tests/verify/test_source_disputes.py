@@ -222,8 +222,7 @@ def test_the_end_of_another_pod(awaited: bool | None, is_disputed: bool) -> None
 def test_memory_of_the_machine(machine: int, again: int | None, is_disputed: bool) -> None:
     bodies: list[Body] = [NodeObserved(memory_capacity_bytes=machine)]
     if again is not None:
-        start = KubeletStarted(pid=2, kubelet_version=None, version_source=None)
-        bodies += [start, NodeObserved(memory_capacity_bytes=again)]
+        bodies += [START, NodeObserved(memory_capacity_bytes=again)]
     bodies += [EvictionSignalObserved(signal="memory.available", available=1, capacity=8)] * 3
     assert bool(disputes(scene(*enumerate(bodies)))) == is_disputed
 
@@ -249,15 +248,20 @@ def listed(status: dict[str, Any]) -> PodListed:
 
 
 RUNS = {"running": {"startedAt": "2026-11-21T03:00:00Z"}}
+START = KubeletStarted(pid=2, kubelet_version=None, version_source=None)
+AGAIN = {"running": {"startedAt": "2026-11-21T03:00:01Z"}}
 ENDED = {"containerID": "x://c-1", "exitCode": 1, "finishedAt": "2026-11-21T03:01:00Z"}
 EARLY, LATER = "2026-11-21T03:00:00Z", "2026-11-21T03:00:01Z"
 WAITS = {"waiting": {"reason": "CrashLoopBackOff"}}
 
 
-def one(state: dict[str, Any], count: int = 3, of: str = "c-1", **status: object) -> PodListed:
+def one(
+    state: dict[str, Any], count: int = 3, of: str = "c-1", image: str = "", **status: object
+) -> PodListed:
     """A pod of one container, in a list."""
     shown = {"name": "app", "containerID": f"x://{of}", "restartCount": count, "state": state}
-    return listed({"containerStatuses": [shown], "startTime": "t", **status})
+    every = [{**shown, "imageID": image}]
+    return listed({"containerStatuses": every, "startTime": "t", **status})
 
 
 def ended(**fields: object) -> PodListed:
@@ -289,6 +293,12 @@ def anew(body: PodListed, **fields: object) -> PodListed:
         (ended(), ended(exitCode=137, reason="ContainerStatusUnknown"), None),
         (one(RUNS), one(RUNS, 2, "c-2"), "fewer restarts than before"),
         (one(RUNS), one(RUNS, 0, "c-2"), None),  # counted anew
+        (one(RUNS), one(RUNS, of="c-2"), "two containers for one start: uid-1, restart 3"),
+        (one(RUNS), one(AGAIN, of="c-2"), None),  # which the kubelet counted before it saw it
+        (one(RUNS), one(RUNS, 4, "c-2"), None),  # they start within a second
+        (one(RUNS, image="sha256:1"), one(RUNS, image="sha256:2"), "images of the same container"),
+        (one(RUNS, image="web@sha256:1"), one(RUNS, image="sha256:2"), None),  # lost its name
+        (one(RUNS, image="sha256:1"), one(AGAIN, 4, "c-2", image="sha256:2"), None),
         (one(RUNS), anew(one(RUNS, 2, "c-2", startTime="u")), None),  # the pod came anew
         (one(RUNS, startTime=LATER), one(RUNS, startTime=EARLY), "to have begun earlier"),
         (one(RUNS, startTime=EARLY), one(RUNS, startTime=LATER), None),
@@ -313,6 +323,26 @@ def test_a_status_that_denies_itself_is_told_once() -> None:
     lists = [anew(one(RUNS, phase="Succeeded", startTime=at), **said) for at in (EARLY, LATER)]
     (found,) = disputes(scene(*enumerate(lists)))
     assert (found.subject, "does not write together" in found.why) == ("container/ns/web/app", True)
+
+
+@pytest.mark.parametrize(
+    ("began", "others", "is_disputed"),
+    [
+        ("1970-01-01T00:18:20Z", (), True),
+        ("1970-01-01T00:18:20Z", ((150, START),), False),  # the API had not got the pod's start
+        ("1970-01-01T00:15:00Z", (), False),  # before the log
+    ],
+)
+def test_a_container_begins_before_its_pod(
+    began: str, others: tuple[tuple[float, Body], ...], is_disputed: bool
+) -> None:
+    """Where a clock may have been set back nothing is said."""
+    runs = one({"running": {"startedAt": began}}, startTime="1970-01-01T00:20:00Z")
+    runs = anew(runs, spec={"containers": [{"name": "app"}]})
+    found = disputes(watched(*others, (250, runs)))
+    assert [each.why.partition(" one ")[0] for each in found] == (
+        ["by the times in a status"] if is_disputed else []
+    )
 
 
 @pytest.mark.parametrize(

@@ -32,10 +32,13 @@ from kubeledger.kubelet.kube.statuses import (
 from kubeledger.kubelet.lifecycle.state import TERMINAL_PHASES
 from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.errors import BadInputError
-from kubeledger.model.units import format_ts
+from kubeledger.model.units import NS_PER_S, format_ts
 
 _UNKNOWN: Final = "ContainerStatusUnknown"
 """Of a container that is not there any more when its pod ends: the rest of its status stays."""
+_SLACK_NS: Final = 2 * NS_PER_S
+_CALL_NS: Final = 600 * NS_PER_S
+"""A runtime takes down a start when it is over: what ended at once has ended before that."""
 _Json = Mapping[str, Any]
 
 
@@ -45,11 +48,13 @@ class Denial(NamedTuple):
     Attributes:
         container: whose; None for the pod's.
         one, other: what each says.
+        since_ns: a clock that was set back since then explains it; None where no clock does.
     """
 
     container: str | None
     one: str
     other: str
+    since_ns: int | None = None
 
 
 def denials(body: PodListed) -> Iterator[Denial]:
@@ -75,6 +80,7 @@ def denials(body: PodListed) -> Iterator[Denial]:
     yield from _of_order(spec, status, own, inits)
     yield from _of_pod(spec, status, shown, has_init=bool(inits))
     yield from _of_class(spec, status)
+    yield from _of_times(body)
     if _is_static(body) and body.listed_by == "kubelet":
         yield from _of_phase(spec, status, shown, names=own.keys() | inits.keys())
 
@@ -119,7 +125,11 @@ def _of_container(spec: _Json | None, entry: _Json, *, is_init: bool) -> Iterato
 def _of_order(
     spec: _Json, status: _Json, own: Mapping[str, _Json], inits: Mapping[str, _Json]
 ) -> Iterator[Denial]:
-    """Nothing of the pod starts after an init container that failed for good."""
+    """Nothing of the pod starts after an init container that failed for good.
+
+    Only a sandbox made anew lets a container have started before, and that of a pod that may not
+    start again never is.
+    """
     if any(each.get("restartPolicyRules") for each in (*inits.values(), *own.values())):
         return
     for entry in objects_of(status.get("initContainerStatuses")):
@@ -134,7 +144,34 @@ def _of_order(
             began_ns = time_in(_state(other, field)[1], "startedAt")
             if began_ns is not None and began_ns >= over_ns:
                 one = f"it started at {format_ts(began_ns)}"
-                yield Denial(str(other.get("name")), one, f"init container {name} had failed")
+                failed = f"init container {name} had failed"
+                since_ns = None if spec.get("restartPolicy") == NEVER else over_ns
+                yield Denial(str(other.get("name")), one, failed, since_ns)
+
+
+def _of_times(body: PodListed) -> Iterator[Denial]:
+    """A pod begins, then its containers, one instance after another.
+
+    A static pod may come anew under its UID while containers of the one before still end.
+    """
+    is_static = _is_static(body) or CONFIG_MIRROR in body.annotations
+    since = None if is_static else time_in(body.status or {}, "startTime")
+    before: dict[str, int] = {}
+    for each in instances_in(body.status):
+        began, ended = each.time("startedAt"), each.time("finishedAt")
+        last = None if is_static else before.get(each.name)
+        start, end = (f"container {each.container_id} {what}" for what in ("began", "ended"))
+        turns = (
+            ("the pod began", since, start, began, _SLACK_NS),
+            ("the instance before ended", last, start, began, _SLACK_NS),
+            (start, began, end, ended, _CALL_NS),
+        )
+        for first, first_ns, later, ns, slack_ns in turns:
+            if first_ns is not None and ns is not None and first_ns > ns + slack_ns:
+                one, other = f"{first} at {format_ts(first_ns)}", f"{later} at {format_ts(ns)}"
+                yield Denial(each.name, one, other, since_ns=ns)
+        if ended is not None and each.shown.get("exitCode") != LOST_EXIT_CODE:
+            before[each.name] = ended
 
 
 def _is_probed(spec: _Json) -> bool:
@@ -248,17 +285,24 @@ def lasting(body: PodListed) -> Iterator[Lasting]:
     if "startTime" in status:  # else it may be another life
         yield Lasting("phase", None, life, ended, phase)
         yield Lasting("deletionTimestamp", None, life, deleted, body.deletion_ts_ns)
-    began = time_in(status, "startTime")
-    yield Lasting("startTime", None, f"{body.pod_uid}{by}", began, life)
+    since = time_in(status, "startTime")
+    yield Lasting("startTime", None, f"{body.pod_uid}{by}", since, life)
     if body.created_ts_ns is not None:
         made = format_ts(body.created_ts_ns)
         yield Lasting("creationTimestamp", None, str(body.pod_uid), (made,), made)
     for entry in statuses_in(status):
         count, name = entry.get("restartCount"), str(entry.get("name"))
+        of, image = bare_id(entry.get("containerID")), str(entry.get("imageID") or "")
+        if of and image.startswith("sha256:"):  # a digest is that of one of the image's names
+            yield Lasting("image", name, of, (image,), image)
         yield Lasting("restarts", name, life, (isinstance(count, int) and count) or None, count)
     for each in instances_in(status):
         of, shown = each.container_id, each.shown
-        facts = {"restartCount": each.restart_count, "startedAt": each.time("startedAt")}
+        restarts, began = each.restart_count, each.time("startedAt")
+        if began is not None and restarts is not None:
+            start = f"{body.pod_uid}, restart {restarts} at {format_ts(began)}"
+            yield Lasting("containerID", each.name, start, (of,), of)
+        facts = {"restartCount": restarts, "startedAt": began}
         is_over = each.state == "terminated" or shown.get("reason") == "CrashLoopBackOff"
         if shown.get("exitCode") != LOST_EXIT_CODE and shown.get("reason") != _UNKNOWN:
             if is_over or each.state == "running":

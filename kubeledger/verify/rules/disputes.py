@@ -85,6 +85,7 @@ def _manifest_of(pods: PodRegister, listed: ListedPod) -> ListedPod | None:
 
 Parts = tuple[str | None, ...]
 """Parts of a fact; None for one that a source does not say."""
+_Of = Callable[[Mapping[str, str]], Parts]
 
 _WHY: Final = {
     "refusal": "sources differ about one refusal",
@@ -101,16 +102,19 @@ _WHY: Final = {
     "restartCount": "lists count different restarts up to the same container",
     "startedAt": "lists show different starts of the same container",
     "finishedAt": "lists show different ends of the same container",
+    "containerID": "lists show two containers for one start:",
+    "image": "lists show different images of the same container",
     "exitCode": "sources show different exit codes of the same container",
     "state": "lists show a container to run after it had ended:",
     "spec": "lists differ in what cannot change while a pod lives:",
     "restarts": "lists count fewer restarts than before in pod",
     "phase": "lists show a pod to go on after it had ended:",
     "status": "a list's status says what the kubelet does not write together",
+    "times": "by the times in a status one followed on what had not happened yet",
     "deletionTimestamp": "lists show a pod that is no more to be deleted:",
 }
-_TIMELESS: Final = frozenset({"creationTimestamp", "exitCode", "finishedAt", "name", "restartCount",
-                              "spec", "startedAt", "status"})  # fmt: skip
+_TIMELESS: Final = frozenset({"containerID", "creationTimestamp", "exitCode", "finishedAt", "name",
+                              "image", "restartCount", "spec", "startedAt", "status"})  # fmt: skip
 """What no clock explains, nor the order in which lists were taken."""
 _MACHINE: Final = ("machine", ("node", ""))
 _MARKS: Final = str.maketrans("", "", ' \t\r\n"\\')
@@ -128,7 +132,7 @@ _VICTIM: Final = ("Preempting", "Preempted in order to admit critical pod")
 
 _EVICTIONS: Final = ("The node was low on", "Usage of EmptyDir", "Pod ephemeral", "Container ")
 """How the message of an eviction begins; a refusal has the same reason."""
-_EVICTED: Final = 'reason="Evicted"'
+_ROUNDS: Final = "Evicting pod", 'reason="Evicted"'
 _ENDS_NS: Final = 120 * NS_PER_S
 """A pod that was evicted before this is over."""
 
@@ -191,7 +195,7 @@ class SourceDisputes(Verifier):
         subject = subject_of(body)
         value = (body.reason, _bare(body.message))
         change = _row("refusal", subject, value, record, f"{body.reason}: {body.message}")
-        rows = [*_lines("refusal", subject, record, ENDS, _end_of)]
+        rows = [*_lines(change, record, ENDS, _end_of)]
         timeline = self.context.timeline
         interval, pod = timeline.interval_of(record), timeline.of(record)
         if interval and (listed := pod.failure(interval, record.ts_ns)) is not None:
@@ -237,22 +241,22 @@ class SourceDisputes(Verifier):
         victim = (body.victim_namespace, body.victim_pod)
         subject = f"pod/{name_key(*victim)}"
         change = _row("victim", subject, victim, record, f"{name_key(*victim)} ({body.victim_uid})")
-        self._compare(change, *_lines("victim", subject, record, VICTIMS, _name_of))
+        self._compare(change, *_lines(change, record, VICTIMS, _name_of))
         end = _row("end of a victim", subject, _VICTIM, record, ": ".join(_VICTIM))
-        self._compare(end, *_lines("end of a victim", subject, record, ENDS, _end_of))
+        self._compare(end, *_lines(end, record, ENDS, _end_of))
         self._ends.setdefault((end.kind, end.subject), []).append((body.victim_uid, end))
 
     def _reclaimed(self, record: Record, body: ReclaimAttempted, _: NodeState) -> None:
         account = f"{body.resource} is to be reclaimed"
         change = _row("reclaim", "node", (body.resource,), record, account)
-        self._compare(change, *_lines("reclaim", "node", record, RECLAIMS, _only))
+        self._compare(change, *_lines(change, record, RECLAIMS, _only))
 
     def _pod_evicted(self, record: Record, body: PodEvicted, _: NodeState) -> None:
         """The manager waits for the pod that it chose, and does nothing else until it ends."""
         subject = f"pod/{name_key(body.namespace, body.pod)}"
         # Where no line parts two rounds one record has the lines of both.
         texts = [piece.text or "" for piece in record.evidence]
-        rounds = max(sum(words in text for text in texts) for words in ("Evicting pod", _EVICTED))
+        rounds = max(sum(words in text for text in texts) for words in _ROUNDS)
         value = None, None if body.message is None or rounds > 1 else _bare(body.message)
         end = _row("eviction", subject, value, record, body.message or "evicted")
         self._ends.setdefault((end.kind, end.subject), []).append((body.pod_uid, end))
@@ -288,9 +292,10 @@ class SourceDisputes(Verifier):
 
     def _pod_listed(self, record: Record, body: PodListed, _: NodeState) -> None:
         status = body.status or {}
-        for container, *both in denials(body):
-            about = _whose(body, container)
-            self._compare(*(_row("status", about, (each,), record, each) for each in both))
+        for container, *both, since_ns in denials(body):
+            if since_ns is None or self._is_seen(since_ns, record.ts_ns):
+                kind, about = "status" if since_ns is None else "times", _whose(body, container)
+                self._compare(*(_row(kind, about, (each,), record, each) for each in both))
         for each in (status, *(status.get("conditions") or ())):
             self._show_end(record, body, each.get("reason"), each.get("message"))
         self._compare_coming(record, body)
@@ -301,6 +306,11 @@ class SourceDisputes(Verifier):
                 self._go_on(_row(kind, who, value, record, f"{kind} {shown}", of))
         for shown in instances_in(status):
             self._belongs(record, shown.container_id, body)
+
+    def _is_seen(self, since_ns: int, until_ns: int) -> bool:
+        """One process tells of all of that time: it shows a clock that is set back."""
+        start_ns = self.context.coverage.next_start(since_ns) or until_ns + 1
+        return start_ns > until_ns and self.context.coverage.silent(since_ns, until_ns) is None
 
     def _container_started(self, record: Record, body: ContainerStarted, _: NodeState) -> None:
         self._belongs(record, body.container_id, body)
@@ -335,16 +345,14 @@ class SourceDisputes(Verifier):
         self._belongs(record, body.container_id, body)
         self._compare_time(record, body, "ended")
         if body.exit_code is not None and body.container is not None:
-            code = str(body.exit_code)
-            account = f"exitCode {code}", body.container_id
-            self._go_on(_row("exitCode", subject_of(body), (code,), record, *account))
+            code, of = str(body.exit_code), body.container_id
+            self._go_on(_row("exitCode", subject_of(body), (code,), record, f"exitCode {code}", of))
 
     def _container_killed(self, record: Record, body: ContainerKilled, _: NodeState) -> None:
         probe, _sep, of_probe = (body.reason or "").partition("_")
         if of_probe == "probe":
-            subject = subject_of(body)
-            change = _row("kill", subject, (probe,), record, f"the {probe} probe failed")
-            self._compare(change, *_lines("kill", subject, record, KILL_TEXTS, _only))
+            change = _row("kill", subject_of(body), (probe,), record, f"the {probe} probe failed")
+            self._compare(change, *_lines(change, record, KILL_TEXTS, _only))
 
     def _reported(self, record: Record, body: KubernetesEvent, _: NodeState) -> None:
         """A kill is of one of the pod's containers; what a resize came to is said twice."""
@@ -385,8 +393,7 @@ class SourceDisputes(Verifier):
     def _signal_observed(self, record: Record, body: EvictionSignalObserved, _: NodeState) -> None:
         if body.signal == "memory.available" and (machine := self._first.pop(_MACHINE, None)):
             account = f"{body.signal} has a capacity of {body.capacity} bytes"
-            value = (str(body.capacity),)
-            self._compare(machine, _row("machine", "node", value, record, account))
+            self._compare(machine, _row("machine", "node", (str(body.capacity),), record, account))
 
 
 def _whose(body: PodListed, container: str | None) -> str:
@@ -400,21 +407,14 @@ def _row(
     return Row(kind, (subject, of), value, record.seq, record.ts_ns, account)
 
 
-def _lines(
-    kind: str,
-    subject: str,
-    record: Record,
-    forms: Sequence[Form],
-    value_of: Callable[[Mapping[str, str]], Parts],
-) -> Iterator[Row[Parts]]:
+def _lines(change: Row[Any], record: Record, forms: Sequence[Form], of: _Of) -> Iterator[Row[Any]]:
     """What the lines of a record show of a fact, each in its own form."""
     for piece in record.evidence:
         text = piece.text or ""
         for words, form in forms:
-            found = form.search(text) if words in text else None
-            if found is not None:
+            if words in text and (found := form.search(text)) is not None:
                 account = text if piece.line is None else f"{piece.file}:{piece.line}: {text}"
-                yield _row(kind, subject, value_of(found.groupdict()), record, account)
+                yield change._replace(value=of(found.groupdict()), text=account)
 
 
 def _bare(message: str) -> str:

@@ -15,6 +15,7 @@ MIRROR = {"kubernetes.io/config.mirror": "x"}
 PROBE: Json = {"httpGet": {"port": 80}}
 RUNS: Json = {"running": {"startedAt": "2026-11-21T03:00:00Z"}}
 WAITS: Json = {"waiting": {"reason": "ContainerCreating"}}
+LATER: Json = {"startTime": "2026-11-21T03:00:05Z"}
 LOOPS: Json = {"waiting": {"reason": "CrashLoopBackOff"}}
 FULL: Json = {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1", "memory": "1Gi"}}
 
@@ -23,6 +24,13 @@ def ended(code: int = 0, of: str = "c-1", reason: str | None = None, at: str = "
     why, over = reason or ("Error" if code else "Completed"), f"2026-11-21T{at}Z"
     shown = {"exitCode": code, "reason": why, "containerID": f"x://{of}", "finishedAt": over}
     return {"terminated": shown}
+
+
+def lived(*seconds: int, code: int = 1) -> Json:
+    """Of an instance that began and ended so long after three."""
+    times = (f"2026-11-21T03:{second // 60:02}:{second % 60:02}Z" for second in seconds)
+    both = dict(zip(("startedAt", "finishedAt"), times, strict=True))
+    return {"terminated": ended(code, "c-0")["terminated"] | both}
 
 
 def entry(state: Json, last: Json | None = None, **fields: Any) -> Json:  # noqa: ANN401 # any field
@@ -107,6 +115,11 @@ IS, NOT = {"status": "True"}, {"status": "False", "reason": "ContainersNotReady"
         after(255),
         after(1, restartPolicyRules=[{"action": "RestartAllContainers"}]),
         after(0),
+        told(entry(RUNS), status=LATER, annotations=STATIC),  # one before ends while it begins
+        told(entry(RUNS, lived(9, 10)), annotations=STATIC),
+        told(entry(LOOPS, lived(9, 5))),  # while the runtime still starts it
+        told(entry(RUNS, lived(0, 2))),  # no clock is set to the second
+        told(entry(RUNS, lived(0, 9, code=255))),  # the runtime had lost it
         told(entry(RUNS, ready=False), annotations=MIRROR),  # its spec may be an older one
         told(entry(RUNS, ready=False), spec={"containers": []}),
         told(),
@@ -146,6 +159,10 @@ def test_what_a_kubelet_writes(sound: list[tuple[str, str]]) -> None:
         (told(entry(RUNS), phase="Succeeded"), "phase Succeeded"),
         (told(entry(ended(3)), phase="Succeeded"), "phase Succeeded"),
         (told(entry(RUNS), phase="Failed", annotations=STATIC), "phase Failed"),
+        (told(entry(RUNS), status=LATER), "the pod began at 2026-11-21T03:00:05Z"),
+        (told(entry(RUNS, lived(0, 9))), "the instance before ended at 2026-11-21T03:00:09Z"),
+        (told(entry(LOOPS, lived(900, 5)), annotations=STATIC),
+         "container c-0 began at 2026-11-21T03:15:00Z"),
         (told(entry(ended()), spec={"restartPolicy": "Never"}, annotations=STATIC),
          "phase Running"),
         (told(entry(RUNS), status={"qosClass": "BestEffort"}, resources=FULL),

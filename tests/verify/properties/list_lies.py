@@ -139,6 +139,62 @@ def _count(pod: Json, body: ContainerRestarted) -> bool:
     return found
 
 
+def _shown(other: Callable[[Any], Any], *path: str) -> Change:
+    """What a pod's status, or its containers', shows at a path is another; None: it stays."""
+
+    def change(pod: Json, body: Any) -> bool:  # noqa: ANN401 - any body
+        found = False
+        *above, last = path
+        for shown in (pod.get("status", {}), *pod.get("status", {}).get("containerStatuses", ())):
+            for step in above:
+                shown = shown.get(step) or {}
+            if shown.get(last) is not None and (after := other(shown[last])) is not None:
+                shown[last], found = after, True
+        return found
+
+    return change
+
+
+def _later(seconds: int) -> Callable[[str], str]:
+    return lambda text: f"{format_ts(parse_ts(text) + seconds * NS_PER_S)[:19]}Z"
+
+
+def _other_id(text: str) -> str | None:
+    return f"{text[:-4]}beef" if re.search("[0-9a-f]{64}$", text) else None
+
+
+def _other_code(code: int) -> int:
+    return 0 if code else 3
+
+
+def _other_class(told: str) -> str:
+    return {"Burstable": "BestEffort"}.get(told, "Burstable")
+
+
+_AT = "terminated", "finishedAt"
+_FIELDS: dict[str, Change] = {
+    "container's ID": _shown(_other_id, "containerID"),
+    "image's ID": _shown(_other_id, "imageID"),
+    "start of a container": _shown(_later(20), "state", "running", "startedAt"),
+    "earlier start of a container": _shown(_later(-600), "state", "running", "startedAt"),
+    "end of a container": _shown(_later(20), "state", *_AT),
+    "earlier end of a container": _shown(_later(-20), "state", *_AT),
+    "end of the container before": _shown(_later(-20), "lastState", *_AT),
+    "exit code before": _shown(
+        lambda code: 0 if code else 3, "lastState", "terminated", "exitCode"
+    ),
+    "readiness": _shown(lambda ready: not ready, "ready"),
+    "started": _shown(lambda started: not started, "started"),
+    "restart count": _shown(lambda count: count + 1, "restartCount"),
+    "QoS class": _shown(
+        lambda told: {"Burstable": "BestEffort"}.get(told, "Burstable"), "qosClass"
+    ),
+    "phase": _shown(lambda phase: {"Running": "Succeeded"}.get(phase, "Running"), "phase"),
+    "start of a pod": _shown(_later(90), "startTime"),
+}
+"""Field of a pod's status -> who changes it."""
+
+
 def _refusal(pod: Json, body: PodRejected) -> bool:
     status = pod.get("status", {})
     if status.get("reason") != body.reason:
@@ -334,12 +390,20 @@ def _while_another_runs(bundle: Bundle, random: Random) -> Iterator[RawLie]:
 
 
 LIST_LIARS: dict[str, Liar] = {
+    **{
+        f"{name} in a list": shown_otherwise((ContainerStarted,), change, once=True)
+        for name, change in _FIELDS.items()
+    },
+    **{
+        f"{name} in lists": shown_otherwise((PodAdmitted,), change)
+        for name, change in _FIELDS.items()
+    },
     "restart under Never": shown_otherwise((ContainerRestarted,), _never),
     "threshold of a probe in lists": shown_otherwise((ProbeTransitioned,), _threshold),
     "grace period in lists": shown_otherwise((ContainerKilled,), _grace),
     "request in lists": shown_otherwise((PodAdmitted,), _request),
     "CPU limit in lists": shown_otherwise((CgroupUpdated,), _limit),
-    "restart count in a list": shown_otherwise((ContainerRestarted,), _count, once=True),
+    "three restarts more in a list": shown_otherwise((ContainerRestarted,), _count, once=True),
     "refusal's reason in lists": shown_otherwise((PodRejected,), _refusal),
     "preemptor without priority": shown_otherwise(
         (PodPreempted,), _without_priority, who="preemptor_uid"
