@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from kubeledger.model.bodies.eviction import NodeConditionsChanged
 from kubeledger.model.bodies.images import EvictionSignalObserved
 from kubeledger.model.bodies.lifecycle import PodAdmitted, PodListed, PodRejected
 from tests.testing.goldens.registry import Lie, maker_of
@@ -174,10 +175,13 @@ def other_os(node: World) -> Lie:
 @golden("admission-pressure", *FIT)
 def pressure(node: World) -> Lie:
     """Under memory pressure BestEffort pods are refused, and critical ones are let in."""
-    for _ in range(3):
+    for turn in range(3):
         node.wait(10)
         _signal(node, "memory.available", 50 * MIB)
         _signal(node, "imagefs.available", 4 * GIB)
+        if turn == 0:
+            short_of = ("MemoryPressure",)
+            node.add(NodeConditionsChanged(conditions=short_of, observed=short_of))
     node.wait(2)
     node.pod("critical", priority=CRITICAL)
     words = "The node had condition: [MemoryPressure]. "
