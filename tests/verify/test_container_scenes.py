@@ -183,6 +183,13 @@ ROWS: dict[str, tuple[list[Step], list[str]]] = {
     ),
     "a stopped container is cached as failed": ([*SEEN_READY, (12, died("c1", 0)), (13, STOPPED),
                                                  (30, READY)], ["match", "match"]),
+    "until its status shows the next one it is probed": (
+        [*SEEN_READY, *((at, tick("failure", "readiness")) for at in (20, 30)),
+         (39, died("c1", 143)), (39, started("c2")), (39, restarted("c2", "c1")),
+         (40, tick("failure", "readiness")),
+         (40, changed_to("failure", "success", "readiness")), (60, READY)],
+        ["match"] * 3,
+    ),
     "one that runs is not": ([*SEEN_READY, (13, STOPPED), (30, READY)], ["match", "impossible"]),
     "a change without a tick may be the newest container's": (
         [*BEGIN, (10, tick("success")), (12, died("c1", 1)), (13, UNSEEN_DOWN),

@@ -37,6 +37,8 @@ About = ProbeExecuted | ProbeTransitioned | ProbeCountersRead | ProbeTicksFolded
 _MAKES_PROBER_NS: Final = 3 * NS_PER_S
 """So long after its first line, at most, a kubelet has its prober, whose start counts."""
 _AT_ONCE_NS: Final = NS_PER_S // 2
+_SHOWN_NS: Final = 2 * NS_PER_S
+"""Until so long after its start a pod's status may show the container before it."""
 _SUCCESS_LEVEL: Final = 3
 """Verbosity at which a probe's success has its line."""
 _OUT_OF_TURN: Final = 3
@@ -287,7 +289,8 @@ class Workers:
         if instance is None or spec is None:
             return body.container_id
         if body.container_id is not None and body.container_id == instance.before_id:
-            return instance.container_id
+            shows_new = record.ts_ns > (instance.started_ns or 0) + _SHOWN_NS
+            return instance.container_id if shows_new else body.container_id
         known = worker.states if worker.probe_type == "startup" and not worker.loose else ()
         rests = bool(known) and all(state.cached == SUCCESS for state in known)
         over_ns = 0 if rests else spec.timeout_s * NS_PER_S + NS_PER_S
