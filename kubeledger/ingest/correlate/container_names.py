@@ -26,11 +26,15 @@ class ContainerNames:
         self._containers.of(pod).sandboxes.add(container_id)
         self._containers.make(container_id, pod).sandbox = True
 
-    def find(self, container: Container, ts_ns: int, *, may_follow: bool) -> None:
+    def find(self, container: Container, ts_ns: int, *, may_follow: bool, at_first: bool) -> None:
         """Find out whose container it is, if that is not known.
 
-        ``may_follow``: it has just started, so it may be what a container of the pod that
-        ended became.
+        Args:
+            container: what a relist shows.
+            ts_ns: when.
+            may_follow: it has just started, so it may be what a container of the pod that ended
+                became.
+            at_first: a process shows all that runs; what was there before may be gone by then.
         """
         self._settle_lone(container, ts_ns)
         if container.name is not None or container.sandbox:
@@ -45,7 +49,7 @@ class ContainerNames:
         elif instance is not None:
             container.name = instance.container
         else:
-            if self.has_sandbox(pod) or self._left_over(container, ts_ns):
+            if self.has_sandbox(pod) or (not at_first and self._left_over(container, ts_ns)):
                 # A pod has one sandbox at a time, so the ID is a container.
                 container.name = self._only_candidate(pod)
             if container.name is None and may_follow:

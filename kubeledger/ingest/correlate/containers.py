@@ -76,7 +76,7 @@ class ContainerStarts:
         had_run = not is_start and self._had_run(container, seen.ts_ns)
         follows = is_new and not had_run and not at_first
         follows = follows and (is_start or self._names.has_sandbox(container.pod))
-        self._names.find(container, seen.ts_ns, may_follow=follows)
+        self._names.find(container, seen.ts_ns, may_follow=follows, at_first=at_first)
         container.seen_ts_ns = container.seen_ts_ns or seen.ts_ns
         event = self._event_of(container, had_run=had_run) if is_new else None
         in_vain = self._containers.of(container.pod).in_vain
@@ -240,7 +240,8 @@ class ContainerEventsAssembler(PodAssembler):
         super().__init__(registers)
         self._names = ContainerNames(registers)
         self._starts = ContainerStarts(registers, self._names)
-        self._first_relist: tuple[int, int] | None = None
+        self._process: tuple[int, int | None] | None = None  # of which the last relist was
+        self._relisted_ns = 0  # when it told its first; 0 where that is not in the log
         self._exit_codes: dict[str, int] = {}
         self._back_offs: dict[tuple[Pod, str], tuple[Waiting[RestartBackedOff], bool]] = {}
 
@@ -316,7 +317,7 @@ class ContainerEventsAssembler(PodAssembler):
         self._sync_loop.iterated()
         if kind not in (_STARTED, "ContainerDied") or not container_id:
             return
-        at_first, is_start = self._is_first_relist(entry.ts_ns), kind == _STARTED
+        at_first, is_start = self._is_first_relist(entry), kind == _STARTED
         container, of_pod = self._containers.make(container_id, pod), self._containers.of(pod)
         names = [f"pod {each.namespace}/{each.name}" for each in (pod, container.pod)]
         if pod.name and container.pod.name and names[0] != names[1]:
@@ -341,14 +342,13 @@ class ContainerEventsAssembler(PodAssembler):
         for pod in self._containers.pods():
             self._starts.tell_unseen(pod)
 
-    def _is_first_relist(self, ts_ns: int) -> bool:
+    def _is_first_relist(self, entry: Entry) -> bool:
         """Whether the event is of the first relist of its kubelet process."""
-        process = self._sync_loop.process
-        if process == 0:
-            return False
-        if self._first_relist is None or self._first_relist[0] != process:
-            self._first_relist = (process, ts_ns)
-        return ts_ns - self._first_relist[1] < _FIRST_RELIST_NS
+        process = self._sync_loop.process, entry.line.pid
+        if process != self._process:
+            begins_here = self._process is not None or self._sync_loop.process > 0
+            self._process, self._relisted_ns = process, entry.ts_ns if begins_here else 0
+        return entry.ts_ns - self._relisted_ns < _FIRST_RELIST_NS
 
     def _died(self, container: Container, entry: Entry) -> None:
         exit_code = self._exit_codes.pop(container.container_id, None)

@@ -42,6 +42,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodAdmitted,
     PodConfigChanged,
     PodEvicted,
+    PodListed,
     PodRejected,
     PodTerminating,
 )
@@ -153,6 +154,7 @@ class Coverage:
         self._hole_ends: list[int] = []
         self._whole: list[tuple[int, str]] = []
         self._is_disordered = self._has_parts = False
+        self._served_ns: int | None = None
 
     # First reading -----------------------------------------------------------------------
 
@@ -189,6 +191,8 @@ class Coverage:
                     self._stamps.append((record.seq, stamps))
             case PodEvicted():
                 self._evicted.append(ts_ns)
+            case PodListed() if body.listed_by == "kubelet":
+                self._served_ns = min(ts_ns, self._served_ns or ts_ns)
 
     def _line(self, ts_ns: int) -> None:
         first, last = self._line_ends or (ts_ns, ts_ns)
@@ -419,8 +423,13 @@ class Coverage:
 
     @property
     def _begins_complete(self) -> bool:
-        """The log begins with a process, so that no kubelet line was written before."""
-        return bool(self._starts) and self._starts[0][2]
+        """The log begins with a process, so that no kubelet line was written before.
+
+        One that served a list before that ran before.
+        """
+        if not self._starts or not self._starts[0][2]:
+            return False
+        return self._served_ns is None or self._served_ns >= self._starts[0][0] - SIGNALS_NS
 
     def unbroken_from(self, ts_ns: int) -> int:
         """The earliest time from which on no part is :meth:`silent` up to a time."""

@@ -247,8 +247,15 @@ class KillVerifier(RuleVerifier):
         return failure if all(run.container_id == own for run in since) else None
 
     def _owe(self, record: Record, body: ProbeTransitioned, pod: PodHistory) -> None:
-        """A kill follows a failure, unless the container ends or another comes in its place."""
+        """A kill follows a failure, unless the container ends or another comes in its place.
+
+        Without a tick it may have ended before, unless this process told that it began.
+        """
         due_ns, run = record.ts_ns + _ABSENT_AFTER_NS, pod.run(body.container_id)
+        process = self.context.timeline.process(record.ts_ns)
+        began_ns = process.started_ns if process is not None else 0
+        if record.cause is None and (run is None or (run.started_ns or 0) <= began_ns):
+            return
         over = [] if run is None else [run.killed_ns, run.died_ns]
         others = (other.started_ns for other in pod.runs_of(body.container) if other is not run)
         over += [ts_ns for ts_ns in others if (ts_ns or 0) > record.ts_ns]
