@@ -190,6 +190,11 @@ ROWS: dict[str, tuple[list[Step], list[str]]] = {
          (40, changed_to("failure", "success", "readiness")), (60, READY)],
         ["match"] * 3,
     ),
+    "of a container that nothing shows to run no kill is owed": (
+        [(1, added()), (60, changed_to("failure", "success", run=None, threshold=None)), (70, LIVE),
+         (900, added("RECONCILE"))],
+        ["the liveness ticks of the container"],
+    ),
     "one that runs is not": ([*SEEN_READY, (13, STOPPED), (30, READY)], ["match", "impossible"]),
     "a change without a tick may be the newest container's": (
         [*BEGIN, (10, tick("success")), (12, died("c1", 1)), (13, UNSEEN_DOWN),

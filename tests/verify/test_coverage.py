@@ -22,6 +22,7 @@ from kubeledger.model.record import Body, Evidence
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.coverage import Coverage
 from kubeledger.verify.evidence.sync_loop import PeriodicActivity
+from tests.verify.container_scenes import listed
 from tests.verify.histories import kubelet_of, scene
 
 Steps = list[tuple[float, Body]]
@@ -83,6 +84,8 @@ def coverage(steps: Steps) -> Coverage:
     return found
 
 
+SERVED = listed()
+"""By a kubelet, so that one ran."""
 WHOLE: Steps = [(0, start()), *signals(5, 305)]
 
 
@@ -91,6 +94,7 @@ WHOLE: Steps = [(0, start()), *signals(5, 305)]
     [
         (WHOLE, (0, 300), None),
         (WHOLE, (-50, 10), None),  # no kubelet line was written before
+        ([(-60, SERVED), *WHOLE], (-50, 10), "the kubelet's log before its first line"),
         (WHOLE, (300, 306), "the kubelet's log after its last line"),
         ([(0, start(whole=False)), *signals(5, 305)], (-1, 10),
          "the kubelet's log before its first line"),

@@ -2,11 +2,9 @@
 
 import pytest
 
-from kubeledger.model.bodies.lifecycle import (
-    PodStarted,
-)
+from kubeledger.model.bodies.lifecycle import ContainerStarted, PodStarted
 from tests.ingest.feeding import at, bodies
-from tests.ingest.pod_world import ingest_lines, klog, world
+from tests.ingest.pod_world import ingest_lines, klog, know_pod, world
 from tests.ingest.scenes import played_out
 
 _SKIPPED = r"with CrashLoopBackOff: \"back-off {1} restarting failed container=c pod={A}\""
@@ -67,6 +65,11 @@ what ended before a log that begins late is not the sandbox beside a container
     = ContainerStarted @0.1 container=None sandbox=None
     = ContainerStarted @5 container=c
     = ContainerDied @9 container=None sandbox=None
+what a process before told is none beside what the next one tells first
+    ~ spec c
+    0 started 0 | 5 loop | 5.1 started 1
+    = ContainerStarted @0 container=None sandbox=None
+    = ContainerStarted @5.1 container=None sandbox=None
 the only container that was started
     ~ spec c d
     0 sandbox 0 | .5 event a Started Started container d | 1 started 1
@@ -306,6 +309,20 @@ a failed sync of another kind is no back-off
 """
 
 test_scene = played_out(SCENES, WORDS)
+
+
+def test_another_process_of_which_only_its_id_tells() -> None:
+    """Its first relist shows what runs by then."""
+    context = world()
+    know_pod(context, "a", "u-a", spec={"containers": [{"name": "c"}]})
+    told = 'kubelet.go "SyncLoop (PLEG): event for pod" pod="default/a" event={"ID":"u-a","Type":'
+    rows = (("10:00:00.1", "x0"), ("10:00:05.1", "x1"))
+    log = [klog(f"{at}00000", *f'{told}"ContainerStarted","Data":"{of}"}}'.split(" ", 1))
+           for at, of in rows]  # fmt: skip
+    for pid, named in (("4242", "c"), ("4343", None)):
+        last = log[1].replace("4242", pid)
+        started = bodies(ingest_lines(context, [log[0], last]), ContainerStarted)
+        assert [body.container for body in started] == [None, named]
 
 
 MEASURED = "pod_startup_latency_tracker.go"
