@@ -415,17 +415,22 @@ def _year(
     if options.year is not None:
         return options.year, "option"
     stamp = first.first_stamp
+    last = next((log.last_stamp for log in reversed(logs) if log.last_stamp), stamp)
 
     def in_year(year: int) -> int:
         return stamp_ns(stamp, year) - offset_ns
 
+    def nearest(reference_ns: int) -> int:
+        ends = [partial(_time_of, stamp, each, offset_ns=offset_ns) for each in (stamp, last)]
+        return _nearest_year(ends, reference_ns)
+
     for log in logs:
         if log.reference_ns is not None:
-            return _nearest_year(in_year, log.reference_ns), "log"
+            return nearest(log.reference_ns), "log"
     jsons = [log.first_ns for log in logs if log.first_ns is not None]
     known = sorted(others + jsons)
     if known:
-        return _nearest_year(in_year, known[0]), "bundle"
+        return nearest(known[0]), "bundle"
     if collected_ns is not None:
         return _year_before(in_year, collected_ns), "bundle"
     year = _year_before(in_year, first.source.mtime_ns)
@@ -471,13 +476,17 @@ def _year_before(in_year: Callable[[int], int], written_ns: int, years_back: int
     return year
 
 
-def _nearest_year(in_year: Callable[[int], int], reference_ns: int) -> int:
-    """The year that brings a stamp nearest to a full time; ``in_year`` as above."""
+def _nearest_year(ends: Sequence[Callable[[int], int | None]], reference_ns: int) -> int:
+    """The year that brings a log's first and last stamp nearest to a full time.
+
+    A node without a clock of its own begins in January: the first one alone may mislead.
+    """
     middle = datetime.fromtimestamp(reference_ns // NS_PER_S, UTC).year
     distances: list[tuple[int, int]] = []
     for year in (middle - 1, middle, middle + 1):
-        with suppress(ValueError):
-            distances.append((abs(in_year(year) - reference_ns), year))
+        times = [in_year(year) for in_year in ends]
+        if times[0] is not None:
+            distances.append((sum(abs(each - reference_ns) for each in times if each), year))
     return min(distances)[1] if distances else middle
 
 

@@ -114,7 +114,7 @@ def _of_container(spec: _Json | None, entry: _Json, *, is_init: bool) -> Iterato
         yield f"it is {state}", f"it ended before, as the same container {before}"
     elif before and (runs or ended) and entry.get("restartCount") == 0:
         yield "restartCount 0", f"container {before} before it"
-    if at.get("reason") == "CrashLoopBackOff" and not last:
+    if at.get("reason") == "CrashLoopBackOff" and _is_first(entry):
         yield "CrashLoopBackOff", "no end before it"
     for each in (at, last):
         reason, code = each.get("reason"), each.get("exitCode")
@@ -185,13 +185,14 @@ def _of_pod(
     given = {each.get("type"): each for each in objects_of(status.get("conditions"))}
     ready, whole = (given.get(each, {}) for each in ("ContainersReady", "Ready"))
     phase, sees = status.get("phase"), ready.get("status")
-    unready = [each for each in shown if not each.get("ready")]
+    unready = [each for each in shown if each.get("ready") is False]
+    is_ready = shown and all(each.get("ready") for each in shown)
     says = f"condition ContainersReady is {sees}"
-    if shown and sees == "True" and unready:
+    if sees == "True" and unready:
         yield Denial(str(unready[0].get("name")), "not ready", says)
     sidecars = (each.get("restartPolicy") for each in objects_of(spec.get("initContainers")))
     is_denied = ready.get("reason") == "ContainersNotReady" and ALWAYS not in sidecars
-    if is_denied and shown and not unready:
+    if is_denied and is_ready:
         yield Denial(None, "all containers are ready", f"{says}: ContainersNotReady")
     if whole.get("status") == "True" and sees == "False":
         yield Denial(None, "condition Ready is True", says)
@@ -199,9 +200,8 @@ def _of_pod(
         yield Denial(None, "phase Pending", says)
     for entry in shown if phase in ("Succeeded", "Running") else ():
         state, at = _state(entry, "state")
-        _, last = _state(entry, "lastState")
         name, reason = str(entry.get("name")), at.get("reason")
-        if phase == "Running" and state == "waiting" and not last:
+        if phase == "Running" and state == "waiting" and _is_first(entry):
             yield Denial(name, "phase Running", "a container that never ran")
         code = at.get("exitCode") if reason != _UNKNOWN else None
         if phase == "Succeeded" and (state == "running" or code):
@@ -224,6 +224,8 @@ def _of_phase(
 def _of_class(spec: _Json, status: _Json) -> Iterator[Denial]:
     """The class is that of what the pod was made with; a resize keeps it."""
     told = status.get("qosClass")
+    if not all("resources" in each for each in objects_of(spec.get("containers"))):
+        return  # the API writes them of each container, if only as ``{}``
     try:
         pod = Pod(spec=msgspec.convert(spec, PodSpec))
         known = [pod_qos(pod, status_wins=False, pod_level=each) for each in (False, True)]
@@ -240,6 +242,11 @@ def _state(entry: _Json, field: str) -> tuple[str, _Json]:
         if isinstance(shown, dict):
             return str(state), shown
     return "", {}
+
+
+def _is_first(entry: _Json) -> bool:
+    """No instance ended before. The API writes that as ``{}``: without the key it was left out."""
+    return "lastState" in entry and not _state(entry, "lastState")[1]
 
 
 _FIXED: Final = (

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from kubeledger.kubelet.kube.resources import name_key, pod_key
-from kubeledger.kubelet.kube.statuses import objects_of, statuses_in
+from kubeledger.kubelet.kube.statuses import LOST_EXIT_CODE, objects_of, statuses_in
 from kubeledger.model.units import NS_PER_S, parse_ts
 
 UNKNOWN_KILLER = "what killed it is not recorded"
@@ -33,8 +33,11 @@ def how_it_ended(exit_code: int | None, times: str = "") -> str:
         times: how often, as in `` 3×``.
 
     Returns:
-        ``ended by itself with exit code 3``, or ``was found ended (exit code 137, SIGKILL)``.
+        ``ended by itself with exit code 3``, or ``was found ended (exit code 137, SIGKILL)``;
+        exit code 255 may be the runtime's, for what it had lost.
     """
+    if exit_code == LOST_EXIT_CODE:
+        return f"was found ended{times} (exit code {exit_code}: its own, or of what was lost)"
     signal = _FROM_OUTSIDE.get(exit_code or 0)
     if signal is not None:
         return f"was found ended{times} (exit code {exit_code}, {signal})"

@@ -582,6 +582,7 @@ def test_series_of_crashes_are_counted(tmp_path: Path) -> None:
         (3, "ended by itself 2× with exit code 3"),
         (137, "was found ended 2× (exit code 137, SIGKILL)"),
         (139, "ended by itself 2× with exit code 139"),
+        (255, "was found ended 2× (exit code 255: its own, or of what was lost)"),
     ],
 )
 def test_who_is_killed_does_not_end_by_itself(exit_code: int | None, text: str) -> None:

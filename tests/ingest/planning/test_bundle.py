@@ -248,6 +248,13 @@ def test_logs_over_new_year(tmp_path: Path) -> None:
     assert plan.timing.year == 2025
 
 
+def test_a_clock_that_begins_in_january(tmp_path: Path) -> None:
+    """A node without a battery has the year's first day until its clock is set."""
+    write(tmp_path / "n/kubelet.log", log_text().replace("I1121", "I0101") + log_text())
+    write(tmp_path / "n/20261121T030200Z/pods.json", json.dumps(POD_LIST))
+    assert one(tmp_path, tmp_path / "n").timing.year == 2026
+
+
 def test_same_content_twice(tmp_path: Path) -> None:
     """A log and its compressed copy are one source."""
     write(tmp_path / "n/kubelet.log", log_text())

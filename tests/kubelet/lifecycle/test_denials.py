@@ -40,6 +40,11 @@ def entry(state: Json, last: Json | None = None, **fields: Any) -> Json:  # noqa
     return given | fields
 
 
+def without(shown: Json, *fields: str) -> Json:
+    """A selection of it: what the API always writes, if only empty, is not there."""
+    return {field: value for field, value in shown.items() if field not in fields}
+
+
 def init(state: Json, **fields: Any) -> Json:  # noqa: ANN401 # any field
     return entry(state, name="first", containerID="x://i-1") | {"ready": False} | fields
 
@@ -120,6 +125,11 @@ IS, NOT = {"status": "True"}, {"status": "False", "reason": "ContainersNotReady"
         told(entry(LOOPS, lived(9, 5))),  # while the runtime still starts it
         told(entry(RUNS, lived(0, 2))),  # no clock is set to the second
         told(entry(RUNS, lived(0, 9, code=255))),  # the runtime had lost it
+        told(without(entry(LOOPS), "lastState")),
+        told(without(entry(WAITS), "lastState")),
+        told(without(entry(RUNS), "ready", "started"), conditions={"ContainersReady": IS}),
+        told(without(entry(RUNS), "ready", "started"), conditions={"ContainersReady": NOT}),
+        told(entry(RUNS), status={"qosClass": "Guaranteed"}),
         told(entry(RUNS, ready=False), annotations=MIRROR),  # its spec may be an older one
         told(entry(RUNS, ready=False), spec={"containers": []}),
         told(),
