@@ -38,6 +38,7 @@ from kubeledger.verify.rules.starts import Starts
 
 _LONGEST_KILL_NS: Final = 60 * NS_PER_S
 """So long before its end a container was killed at most, with the usual grace period."""
+_UNTOLD: Final = "whether it was killed for its failed probe"
 
 
 class RestartVerifier(Starts):
@@ -90,6 +91,9 @@ class RestartVerifier(Starts):
             judgements = [judge_policy(facts, specs, body, before, remade=remade, lost=lost)]
             if said is not None:
                 judgements.insert(0, said)
+            if body.reason == "exited" and before.is_to_be_killed and not before.out_of_memory:
+                denied = f"a probe of container {body.container} had failed, and that kills it"
+                judgements.append(open_to(_UNTOLD, denied=denied))
             # The instance that it names is the one whose end is known, however late lines were.
             if said is None or before.container_id != body.previous_container_id:
                 judgements = [self.by_order(record, each) for each in judgements]

@@ -275,8 +275,7 @@ def _unkilled(bundle: Bundle, random: Random) -> Iterator[RawLie]:
             about = event.get("involvedObject") or {}
             return about.get("uid") == body.pod_uid and event.get("reason") == "Killing"
 
-        kill = [at for at, line in bundle.told(record).items() if b"illing" in line]
-        edits = dict.fromkeys(kill) | _without_events(bundle, killing)
+        edits = dict.fromkeys(bundle.told(record)) | _without_events(bundle, killing)
         yield RawLie(f"{record.seq}", edits, subjects(body))
 
 
@@ -340,8 +339,9 @@ def _cgroup_too_early(bundle: Bundle, random: Random) -> Iterator[RawLie]:
         ended = min((r.ts_ns for r in ends if r.body.pod_uid == uid), default=record.ts_ns)
         began = min((r.ts_ns for r in starts if r.body.pod_uid == uid), default=ended)
         own = [(ns, file) for ns, file in shots if began + 10 * NS_PER_S < ns <= record.ts_ns]
-        gone = [file for ns, file in own[1:] if ns > ended - 90 * NS_PER_S]
-        if uid is None or not any(ns < ended - _APART_NS for ns, file in own[1:] if file in gone):
+        later = [(ns, file) for ns, file in own if file != own[0][1] and ns > ended - 90 * NS_PER_S]
+        gone = sorted({file for _, file in later})
+        if uid is None or not any(ns < ended - _APART_NS for ns, _ in later):
             continue
         needles = record.body.cgroup.encode() + b"/", f"pod{uid}".encode() + b"/"
         edits: Edits = {
