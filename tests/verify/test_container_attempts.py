@@ -62,6 +62,24 @@ def test_a_start_that_is_told_when_the_sync_loop_goes_on() -> None:
     )[-3:] == [("unverifiable", None), ("match", None), ("match", 40)]  # fmt: skip
 
 
+def test_a_back_off_behind_a_start_that_failed() -> None:
+    """It may count the start that is told next; a start that came surely later raises it."""
+    failed = event("Failed", "Error: ImageInspectError")
+    found = back_offs(
+        (3, started("c1")), (4, died("c1", 5)), (4.5, started("c2")), (4.5, restarted("c2", "c1")),
+        (5.5, died("c2", 5)), (6, backed_off(10)), (18, failed), (38.5, backed_off(40)),
+        (38.5, started("c3")), (38.5, restarted("c3", "c2")), (38.5, died("c3", 5)),
+        (39, backed_off(40)), (80, started("c4")), (80, restarted("c4", "c3")),
+        (81, died("c4", 5)), (81.1, backed_off(80)), (81.2, backed_off(40)),
+    )  # fmt: skip
+    assert [verdict for verdict, _ in found[-4:]] == [
+        "unverifiable",
+        "match",
+        "match",
+        "impossible",
+    ]
+
+
 def test_what_the_process_before_killed_counts() -> None:
     """No sync of this process killed it, so each start of this one follows an exited instance."""
     begun = kubelet_of("1.30.14", pid=2, restart=True)
@@ -101,6 +119,23 @@ def test_a_probe_that_waits_for_the_startup_probe_after_a_restart() -> None:
         version="1.30.14",
     )  # fmt: skip
     assert [each.verdict for each in reported][-1] == "match"
+
+
+def test_a_new_sidecar_that_was_published_as_started() -> None:
+    """Its startup worker caches a success at once, and then what every new container gets."""
+    side = {"name": "app", "restartPolicy": "Always", "startupProbe": {"exec": {}}}
+    seeded = [
+        changed_to(to, was, "startup", run=None, threshold=None)
+        for to, was in (("success", "unknown"), ("unknown", "success"))
+    ]
+    steps: list[Step] = [
+        (1, added()), (1, listed({"name": "main"}, initContainers=[side])), (2, started("c1")),
+        (12, seeded[0]), (12, seeded[1]), (22, tick("success", "startup")),
+        (22, changed_to("success", "unknown", "startup", run=1, threshold=1)),
+    ]  # fmt: skip
+    for version, verdict in (("1.35.6", "unverifiable"), ("1.35.0", "impossible")):
+        reported, _ = judged(*steps, version=version)
+        assert [each.verdict for each in reported][-2:] == [verdict, "match"]
 
 
 def test_a_pod_that_was_deleted_while_no_kubelet_ran() -> None:

@@ -474,7 +474,9 @@ class Starts(RuleVerifier):
         looked_at = container.at(1) if in_sync else before
         back_off.early = ()
         since_ns = self.context.timeline.iterations.earliest(record.ts_ns)
-        if back_off.may_count_unlogged and since_ns <= (container.held_ns or 0):
+        if since_ns > (container.held_ns or 0):
+            back_off.may_count_unlogged = False
+        elif back_off.may_count_unlogged:
             container.held_ns = looked_at = None  # a line that holds the next one back counts it
         if looked_at is not None and (in_sync is False or (in_sync and self._keeps_dead())):
             ended_ns = looked_at.ended_from_ns(self.context.times)
