@@ -72,16 +72,28 @@ class Starts(RuleVerifier):
         self._causes = Causes(context)
         self._seen_ns = 0
         self._restarts: set[str | None] = set()
+        self._folded: dict[tuple[str | None, str | None], list[tuple[int, int]]] = {}
 
     def prescans(self) -> Mapping[type[Body], Prescan]:
-        """A restart is recorded after the start that shows it."""
-        restarts = self._restarts
-        return {ContainerRestarted: lambda _, body: restarts.add(body.container_id)}
+        """A restart is recorded after the start that shows it, and failures behind the last."""
+        restarts, folded = self._restarts, self._folded
+
+        def failed(record: Record, body: PodStageFailed) -> None:
+            if body.stage in _STARTING and not body.is_waiting and body.first_ts_ns < record.ts_ns:
+                of = folded.setdefault((body.pod_uid, body.container), [])
+                of.append((body.first_ts_ns, record.ts_ns))
+
+        return {
+            ContainerRestarted: lambda _, body: restarts.add(body.container_id),
+            PodStageFailed: failed,
+        }
 
     def derive(self, state: NodeState) -> None:
         known = self.context.timeline.pods
         self._were = {key: each for key, each in self._were.items() if key in known}
         self._over = {key: each for key, each in self._over.items() if key in known}
+        for of in [of for of in self._folded if of[0] not in known]:
+            del self._folded[of]
 
     def sees(self) -> Mapping[type[Body], See]:
         return {
@@ -448,6 +460,12 @@ class Starts(RuleVerifier):
                 ):
                     container.back_off.failed_start = True
 
+    def _may_have_failed(self, record: Record, container: Container) -> bool:
+        """Whether a start failed since the last that did not, if it is told only later, too."""
+        folded = self._folded.get((container.key, container.name), ())
+        told_later = any(from_ns <= record.ts_ns < told_ns for from_ns, told_ns in folded)
+        return container.back_off.failed_start or told_later
+
     def _created(self, record: Record, container: Container) -> None:
         """The event ``Created``: an instance whose ID is not known yet."""
         newest = container.at(0)
@@ -490,8 +508,11 @@ class Starts(RuleVerifier):
             if not container.is_first:
                 back_off.lose()
         elif in_sync and container.at(1) is None:
-            raises = False if container.is_first else None
-        if back_off.failed_start and isinstance(policy, BackOffPolicy):
+            # Of one that the process found running, no list tells how many there were before.
+            was_there = self.context.timeline.is_found(before.started_ns or record.ts_ns)
+            is_oldest = container.is_first and not (was_there and before.count is None)
+            raises = False if is_oldest else None
+        if self._may_have_failed(record, container) and isinstance(policy, BackOffPolicy):
             back_off.may_have_risen(policy, back_off.failures)
         back_off.start(policy, record.ts_ns, raises=raises)
 
