@@ -124,10 +124,10 @@ def test_a_probe_that_waits_for_the_startup_probe_after_a_restart() -> None:
 def test_a_new_sidecar_that_was_published_as_started() -> None:
     """Its startup worker caches a success at once, and then what every new container gets."""
     side = {"name": "app", "restartPolicy": "Always", "startupProbe": {"exec": {}}}
-    seeded = [
-        changed_to(to, was, "startup", run=None, threshold=None)
-        for to, was in (("success", "unknown"), ("unknown", "success"))
-    ]
+    seeded = (
+        changed_to("success", "unknown", "startup", run=None, threshold=None),
+        changed_to("unknown", "success", "startup", run=None, threshold=None),
+    )
     steps: list[Step] = [
         (1, added()), (1, listed({"name": "main"}, initContainers=[side])), (2, started("c1")),
         (12, seeded[0]), (12, seeded[1]), (22, tick("success", "startup")),
