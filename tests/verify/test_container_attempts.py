@@ -1,9 +1,16 @@
 """Back-off of containers that end before anything but an event shows them."""
 
+import pytest
+from msgspec.structs import replace
+
 from kubeledger.model.bodies.eviction import PodPreempted
 from kubeledger.model.bodies.lifecycle import ContainerStarted
+from kubeledger.model.bodies.node import PodStageFailed
+from kubeledger.model.units import NS_PER_S
+from kubeledger.verify import Finding
 from kubeledger.verify.rules.containers import _nth
 from tests.verify.container_scenes import (
+    APP,
     WHO,
     Step,
     added,
@@ -19,7 +26,7 @@ from tests.verify.container_scenes import (
     started,
     tick,
 )
-from tests.verify.histories import kubelet_of
+from tests.verify.histories import kubelet_of, outcomes, scene
 
 CREATED = event("Created", "Created container: app", warning=False)
 FAILED = event("Failed", "Error: failed to create containerd task: no such file")
@@ -78,6 +85,41 @@ def test_a_back_off_behind_a_start_that_failed() -> None:
         "match",
         "impossible",
     ]
+
+
+@pytest.mark.parametrize(("first_s", "verdict"), [(20, "unverifiable"), (130, "impossible")])
+def test_starts_that_failed_and_are_told_behind_the_last(first_s: int, verdict: str) -> None:
+    """One record tells of several: what they raised is held back before it stands in the log."""
+    failed = PodStageFailed(
+        **APP, stage="start", reason="RunContainerError", message="no such file", count=4,
+        first_ts_ns=(1_000 + first_s) * NS_PER_S, last_ts_ns=1_190 * NS_PER_S,
+    )  # fmt: skip
+    assert back_offs(
+        (3, started("c1")), (4, died("c1", 5)), (4.5, started("c2")), (4.5, restarted("c2", "c1")),
+        (5.5, died("c2", 5)), (6, backed_off(10)), (120, backed_off(160)), (200, failed),
+    )[-1][0] == verdict  # fmt: skip
+
+
+@pytest.mark.parametrize(("created_s", "verdict"), [(900, "unverifiable"), (1_001, "impossible")])
+def test_instances_before_the_one_that_was_found(created_s: int, verdict: str) -> None:
+    """Of a pod that is older than the process, others may have ended: the first kill counts."""
+    shown = replace(listed(), created_ts_ns=created_s * NS_PER_S)
+    found, _ = judged(
+        (1, added()), (1, shown), (1.5, started("c1")), (20, killed()), (21, died("c1", 143)),
+        (21, started("c2")), (21, restarted("c2", "c1", reason="liveness_probe")),
+        (25, died("c2", 1)), (36, started("c3")), (36, restarted("c3", "c2")), (37, died("c3", 1)),
+        (37.1, backed_off(20)), version="1.30.14",
+    )  # fmt: skip
+    assert found[-1].verdict == verdict
+
+
+def test_a_log_that_begins_as_a_container_from_before_is_probed_first() -> None:
+    """Nothing was cached for it, which counts as unknown."""
+    begun = kubelet_of("1.35.6", from_start=False)
+    first = changed_to("success", "unknown", "readiness", run=None, threshold=None)
+    steps: list[Step] = [(0, listed({"readinessProbe": {"exec": {}}})), (1, begun), (1, first)]
+    verdicts = [f.verdict for f in outcomes(scene(*steps)) if isinstance(f, Finding)]
+    assert verdicts == ["unverifiable"]
 
 
 def test_what_the_process_before_killed_counts() -> None:

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from kubeledger.model.bodies.devicemanager import DevicesReported, EndpointStopped
-from kubeledger.model.bodies.lifecycle import ContainerStarted
+from kubeledger.model.bodies.lifecycle import ContainerKilled, ContainerStarted
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify import Contradiction
@@ -49,6 +49,17 @@ def test_only_pods_that_ended_are_let_go() -> None:
     assert "container c of it ran" in node.finding(released).why
     assert node.finding(released).expected is None
     assert node.finding(later).verdict == "impossible"
+
+
+def test_an_end_that_a_late_relist_tells_shows_no_life_until_then() -> None:
+    """What a pod held may be given back while no relist tells that its containers are down."""
+    node, of = one_pod(), {"namespace": "ns", "pod": "a", "pod_uid": "uid-a", "container": "c"}
+    node.grant("a", "gpu-0")
+    node.add(ContainerStarted(**of, container_id="x"))
+    node.add(ContainerKilled(**of, container_id="x", reason="pod_deleted"))
+    released = node.release("a")
+    node.live_on("a")
+    assert node.finding(released).missing == ("the end of the pod",)
 
 
 def test_nobody_is_let_go_who_holds_nothing() -> None:

@@ -508,13 +508,21 @@ class Starts(RuleVerifier):
             if not container.is_first:
                 back_off.lose()
         elif in_sync and container.at(1) is None:
-            # Of one that the process found running, no list tells how many there were before.
-            was_there = self.context.timeline.is_found(before.started_ns or record.ts_ns)
-            is_oldest = container.is_first and not (was_there and before.count is None)
-            raises = False if is_oldest else None
+            raises = None if self._may_be_older(record, container, before) else False
         if self._may_have_failed(record, container) and isinstance(policy, BackOffPolicy):
             back_off.may_have_risen(policy, back_off.failures)
         back_off.start(policy, record.ts_ns, raises=raises)
+
+    def _may_be_older(self, record: Record, container: Container, first: Instance) -> bool:
+        """Whether instances may have been before the first of a container that records show.
+
+        Of one that a process found running, as its pod is older, only a list tells the count.
+        """
+        timeline, process = self.context.timeline, self._process
+        created_ns = timeline.history(container.key).created_ns
+        is_older = process is not None and (created_ns or process.started_ns) < process.started_ns
+        was_found = is_older and timeline.is_found(first.started_ns or record.ts_ns)
+        return not container.is_first or (was_found and first.count is None)
 
     def _in_sync(self, container: Container, back_off: BackOff) -> bool | None:
         """Whether the sync that killed the newest instance starts the next; None: not known."""
