@@ -56,7 +56,7 @@ def test_an_end_that_a_late_relist_tells_shows_no_life_until_then() -> None:
     node, of = one_pod(), {"namespace": "ns", "pod": "a", "pod_uid": "uid-a", "container": "c"}
     node.grant("a", "gpu-0")
     node.add(ContainerStarted(**of, container_id="x"))
-    node.add(ContainerKilled(**of, container_id="x", reason="pod_deleted"))
+    node.add(ContainerKilled(**of, container_id="x", reason="pod_deleted", message="Stopping"))
     released = node.release("a")
     node.live_on("a")
     assert node.finding(released).missing == ("the end of the pod",)
