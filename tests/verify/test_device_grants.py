@@ -4,7 +4,8 @@ import msgspec
 import pytest
 
 from kubeledger.model.bodies.devicemanager import DevicesReported, EndpointStopped
-from kubeledger.model.bodies.lifecycle import ContainerKilled, ContainerStarted
+from kubeledger.model.bodies.lifecycle import ContainerStarted
+from kubeledger.model.bodies.node import NodeTroubled
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify import Contradiction
@@ -56,9 +57,17 @@ def test_an_end_that_a_late_relist_tells_shows_no_life_until_then() -> None:
     node, of = one_pod(), {"namespace": "ns", "pod": "a", "pod_uid": "uid-a", "container": "c"}
     node.grant("a", "gpu-0")
     node.add(ContainerStarted(**of, container_id="x"))
-    node.add(ContainerKilled(**of, container_id="x", reason="pod_deleted", message="Stopping"))
-    released = node.release("a")
+    released, down_ns = node.release("a"), (1_000 + round(node.now)) * NS_PER_S
     node.live_on("a")
+    node.add(
+        NodeTroubled(
+            trouble="runtime_down",
+            message="connection refused",
+            first_ts_ns=down_ns - 5 * NS_PER_S,
+            last_ts_ns=down_ns + 9 * NS_PER_S,
+            passed_ts_ns=down_ns + 10 * NS_PER_S,
+        )
+    )
     assert node.finding(released).missing == ("the end of the pod",)
 
 
