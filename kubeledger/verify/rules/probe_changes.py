@@ -17,7 +17,6 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Belief, Judgement, RuleVerifier, compared, judge, lacks, same
 from kubeledger.verify.context import CachedResult, CachedResults, VerifyContext
 from kubeledger.verify.debts import Debt, Key
-from kubeledger.verify.evidence.container_specs import specs_of
 from kubeledger.verify.evidence.processes import Process, is_one
 from kubeledger.verify.finding import WORKED_OUT
 from kubeledger.verify.rules.containers import differing, subject_of
@@ -133,16 +132,14 @@ class ChangeJudge(RuleVerifier, CachedResults):
             return
         worker = cause[0] if cause else self._workers.find(body, state, record.ts_ns)
         self._witnesses.transitioned(worker, record, body)
-        if (
-            certain := self._judge_alone(worker, record, body, has_tick=cause is not None)
-        ) is not None:
+        if (certain := self._judge_alone(worker, body, has_tick=cause is not None)) is not None:
             self._give(record, certain)
             worker.pending = False
         else:
             self._judge(worker, record, body)
 
     def _judge_alone(
-        self, worker: Worker, record: Record, body: ProbeTransitioned, *, has_tick: bool
+        self, worker: Worker, body: ProbeTransitioned, *, has_tick: bool
     ) -> Judgement | None:
         """What the record and the pod's spec say; a tick that led to it would show more."""
         if worker.spec_seq is None:
@@ -151,8 +148,9 @@ class ChangeJudge(RuleVerifier, CachedResults):
         if spec is None:
             why = f"container {body.container} has no {body.probe_type} probe in the pod's spec"
             return same(False, why, inputs=(worker.spec_seq,), certain=True)
-        if not has_tick and self._may_undo_seed(record, body):
-            worker.believe(UNKNOWN, f"what record {record.seq} says")
+        change = body.from_result, body.to_result
+        if not has_tick and worker.seeds_success and change == ("success", "unknown"):
+            worker.believe(UNKNOWN, "that its container was new")
             return lacks([f"whether container {body.container} was published as started"])
         if not has_tick and (body.to_result in {"unknown", body.from_result}):
             why = f"no worker changes from {body.from_result} to {body.to_result}"
@@ -163,15 +161,6 @@ class ChangeJudge(RuleVerifier, CachedResults):
         expected = {"to_result": body.to_result, "threshold": threshold}
         why = f"the threshold is {threshold} in the pod's spec; recorded is {body.threshold}"
         return same(False, why, expected=expected, inputs=(worker.spec_seq,), certain=True)
-
-    def _may_undo_seed(self, record: Record, body: ProbeTransitioned) -> bool:
-        """A started sidecar that is taken up gets a success, and if it is new the first result."""
-        if not self.context.known_profile.prober.started_sidecar_seeds_success:
-            return False
-        specs = specs_of(self.context.pods, record)
-        is_sidecar = not isinstance(specs, str) and any(body.container in s.sidecars for s in specs)
-        change = body.probe_type, body.from_result, body.to_result
-        return is_sidecar and change == ("startup", "success", "unknown")
 
     def _judge(self, worker: Worker, record: Record, body: ProbeTransitioned) -> None:
         assert worker.belief is not None
