@@ -72,7 +72,7 @@ class Starts(RuleVerifier):
         self._causes = Causes(context)
         self._seen_ns = 0
         self._restarts: set[str | None] = set()
-        self._folded: dict[tuple[str | None, str | None], list[tuple[int, int]]] = {}
+        self._folded: dict[tuple[str | None, str | None], list[tuple[int, int, bool]]] = {}
 
     def prescans(self) -> Mapping[type[Body], Prescan]:
         """A restart is recorded after the start that shows it, and failures behind the last."""
@@ -81,7 +81,7 @@ class Starts(RuleVerifier):
         def failed(record: Record, body: PodStageFailed) -> None:
             if body.stage in _STARTING and not body.is_waiting and body.first_ts_ns < record.ts_ns:
                 of = folded.setdefault((body.pod_uid, body.container), [])
-                of.append((body.first_ts_ns, record.ts_ns))
+                of.append((body.first_ts_ns, record.ts_ns, body.stage in _OF_CREATED))
 
         return {
             ContainerRestarted: lambda _, body: restarts.add(body.container_id),
@@ -462,9 +462,13 @@ class Starts(RuleVerifier):
 
     def _may_have_failed(self, record: Record, container: Container) -> bool:
         """Whether a start failed since the last that did not, if it is told only later, too."""
-        folded = self._folded.get((container.key, container.name), ())
-        told_later = any(from_ns <= record.ts_ns < told_ns for from_ns, told_ns in folded)
-        return container.back_off.failed_start or told_later
+        newest, now_ns = container.at(0), record.ts_ns
+        is_created = newest is not None and newest.created_ns is not None
+        told_later = (
+            from_ns <= now_ns < told_ns and not (is_created and counted)
+            for from_ns, told_ns, counted in self._folded.get((container.key, container.name), ())
+        )
+        return container.back_off.failed_start or any(told_later)
 
     def _created(self, record: Record, container: Container) -> None:
         """The event ``Created``: an instance whose ID is not known yet."""
