@@ -54,9 +54,11 @@ def test_only_pods_that_ended_are_let_go() -> None:
 
 def test_an_end_that_a_late_relist_tells_shows_no_life_until_then() -> None:
     """What a pod held may be given back while no relist tells that its containers are down."""
-    node, of = one_pod(), {"namespace": "ns", "pod": "a", "pod_uid": "uid-a", "container": "c"}
+    node = one_pod()
     node.grant("a", "gpu-0")
-    node.add(ContainerStarted(**of, container_id="x"))
+    node.add(
+        ContainerStarted(namespace="ns", pod="a", pod_uid="uid-a", container="c", container_id="x")
+    )
     released, down_ns = node.release("a"), (1_000 + round(node.now)) * NS_PER_S
     node.live_on("a")
     node.add(
