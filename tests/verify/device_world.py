@@ -1,6 +1,6 @@
 """A node with one device plugin, step by step, for tests of device verification."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -182,6 +182,7 @@ class Node:
         entries: Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]],
         *,
         sound: bool = True,
+        resources: Collection[str] = (GPU,),
     ) -> int:
         """A checkpoint is read; (pod, container) -> NUMA node -> IDs."""
         return self.add(
@@ -192,7 +193,7 @@ class Node:
                     )
                     for (pod, container), numa in sorted(entries.items())
                 ),
-                registered={GPU: IDS},
+                registered=dict.fromkeys(resources, IDS),
                 checksum=1,
                 checksum_ok=sound,
             )

@@ -5,6 +5,7 @@ import pytest
 
 from kubeledger.model.bodies.devicemanager import DevicesReported, EndpointStopped
 from kubeledger.model.bodies.lifecycle import ContainerStarted
+from kubeledger.model.bodies.node import NodeTroubled
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify import Contradiction
@@ -49,6 +50,27 @@ def test_only_pods_that_ended_are_let_go() -> None:
     assert "container c of it ran" in node.finding(released).why
     assert node.finding(released).expected is None
     assert node.finding(later).verdict == "impossible"
+
+
+def test_an_end_that_a_late_relist_tells_shows_no_life_until_then() -> None:
+    """What a pod held may be given back while no relist tells that its containers are down."""
+    node = one_pod()
+    node.grant("a", "gpu-0")
+    node.add(
+        ContainerStarted(namespace="ns", pod="a", pod_uid="uid-a", container="c", container_id="x")
+    )
+    released, down_ns = node.release("a"), (1_000 + round(node.now)) * NS_PER_S
+    node.live_on("a")
+    node.add(
+        NodeTroubled(
+            trouble="runtime_down",
+            message="connection refused",
+            first_ts_ns=down_ns - 5 * NS_PER_S,
+            last_ts_ns=down_ns + 9 * NS_PER_S,
+            passed_ts_ns=down_ns + 10 * NS_PER_S,
+        )
+    )
+    assert node.finding(released).missing == ("the end of the pod",)
 
 
 def test_nobody_is_let_go_who_holds_nothing() -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from kubeledger.model.bodies.devicemanager import EndpointStopped
 from tests.verify.device_world import GPU, Node
 
 UNREGISTERED = f"cannot allocate unregistered device {GPU}"
@@ -61,3 +62,14 @@ def test_registered_or_not() -> None:
     node.now += 301
     seq = node.refuse("a", 1, UNREGISTERED)
     assert node.finding(seq).missing == (f"whether {GPU} was registered at that time",)
+
+
+def test_a_process_knows_of_resources_what_the_checkpoint_holds() -> None:
+    """The grace of a plugin that stopped is over: the checkpoint is without its resource."""
+    for resources, verdict in (((), "match"), ((GPU,), "impossible")):
+        node = two_free(limit=1)
+        node.add(EndpointStopped(resource=GPU))
+        node.now += 301
+        node.checkpoint({("h", "c"): {"0": ("gpu-0", "gpu-1")}}, resources=resources)
+        node.start(restart=True)
+        assert node.finding(node.refuse("a", 1, UNREGISTERED)).verdict == verdict

@@ -21,6 +21,7 @@ from kubeledger.model.bodies.lifecycle import (
     ContainerStarted,
     PodEvicted,
     PodListed,
+    PodTerminated,
 )
 from kubeledger.model.bodies.node import ClockStepped, KubeletStarted
 from kubeledger.model.record import Body, Record
@@ -429,6 +430,20 @@ def test_a_soft_threshold_acts_after_its_grace_period(
     assert found(records).verdict == "match"
     lone = [record for record in records if not isinstance(record.body, ReclaimAttempted)]
     assert found(lone).verdict == ("unverifiable" if verdict == "match" else verdict)
+
+
+@pytest.mark.parametrize(("most_s", "verdict"), [(0, "match"), (30, "impossible")])
+def test_the_wait_for_an_end_follows_from_what_was_asked_for(most_s: int, verdict: str) -> None:
+    """The pod worker takes the pod's own grace period in the place of 0, the wait does not."""
+    soft = {"threshold": 2 * GI, "threshold_kind": "soft", "observed": 1800 * MI}
+    records = story(
+        *_every_ten_seconds([(50, 1800), (109, 1800), (112, 1800)]),
+        (112.1, reclaim("big", "small", **soft)),
+        (112.2, evicted("big", evicted=False, message=None, **soft)),
+        (132, PodTerminated(namespace="default", pod="big", pod_uid="big")),
+        **SOFT | {"evictionMaxPodGracePeriod": most_s},
+    )
+    assert found(records).verdict == verdict
 
 
 def test_a_threshold_stays_met_until_the_minimum_is_reclaimed() -> None:

@@ -8,7 +8,18 @@ from kubeledger.model.bodies.cgroups import PodResources, PodsStateRead, Resourc
 from kubeledger.model.bodies.lifecycle import PodResized
 from kubeledger.verify import Contradiction, Finding
 from kubeledger.verify.rules.admission.resizes import RULE_RESIZE
-from tests.verify.admission_world import Step, admitted, asks, identity, judge, listed, ran, start
+from tests.verify.admission_world import (
+    Step,
+    add,
+    admitted,
+    asks,
+    identity,
+    judge,
+    listed,
+    ran,
+    start,
+)
+from tests.verify.histories import kubelet_of
 
 RESIZED_S = 30
 BOTH = [
@@ -198,6 +209,13 @@ def test_what_is_told_of_a_resize_is_what_lists_show(told: str, said: str) -> No
     """No more than one change came between two lists."""
     asked = listed("a", asks("400m"), at=60)
     assert verdict("1.36.2", resized("allocated", told), asked)[0] == said
+
+
+def test_a_pod_may_be_changed_while_no_kubelet_runs() -> None:
+    """The next process is handed it as it is then: that is another change between two lists."""
+    begun = 40, kubelet_of(pid=2, restart=True)
+    later = add("a", 41), listed("a", asks("400m"), at=60)
+    assert verdict("1.36.2", resized("allocated", "350m"), begun, *later)[0] == "match"
 
 
 @pytest.mark.parametrize(

@@ -217,6 +217,9 @@ class GrantLines:
         holder = asked and (*asked[:2], resource)
         if not (asked and holder and devices) or self._is_reported(holder, entry, devices):
             return
+        request = self._model.requests.get(asked)
+        if container is None and request and getattr(request.body, "needed", 0) != len(devices):
+            return  # a call is for as many as its request: that of this one is not in the log
         numa, seen = self._model.checkpointed(holder, devices)
         fact = self._model.grant(holder, devices, entry.ts_ns, (entry.evidence, *seen), numa, name)
         fact.cause = fact.cause or self._model.requests.pop(asked, None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import chain
 from typing import Final, NamedTuple
 
 from kubeledger.kubelet.prober.objects import FAILURE, INITIAL, SUCCESS, UNKNOWN, Result
@@ -108,9 +109,12 @@ class Machine:
     def any_state(self, hidden: bool | None) -> tuple[State, ...]:
         """Every state that a worker can be in; ``hidden`` as in :class:`State`."""
         if hidden not in self._any:
-            found = (self.fresh, *self.hidden(self.fresh, Span(2 * self.cap + 2)))
-            states = dict.fromkeys(state._replace(hidden=hidden) for state in found)
-            self._any[hidden] = tuple(states)
+            firsts = [self.fresh]
+            if self.keeps_results:
+                firsts.append(self.fresh._replace(cached=ABSENT[self.probe_type]))
+            found = ((first, *self.hidden(first, Span(2 * self.cap + 2))) for first in firsts)
+            states = (state._replace(hidden=hidden) for state in chain.from_iterable(found))
+            self._any[hidden] = tuple(dict.fromkeys(states))
         return self._any[hidden]
 
     def step(self, state: State, result: Result) -> State | None:

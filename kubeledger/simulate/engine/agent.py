@@ -101,7 +101,7 @@ class Agent(Part):
     # -- the kubelet's own lists ---------------------------------------------------------------
 
     def _list_pods(self, kubelet: Kubelet) -> None:
-        pods = self._sim.world.pods
+        pods = {uid: pod for uid, pod in self._sim.world.pods.items() if not pod.removed}
         for uid in [uid for uid in self._pods if uid not in pods]:
             pod, _ = self._pods.pop(uid)
             gone = PodListed(**pod.identity, spec=None, status=None, listed_by="kubelet", gone=True)

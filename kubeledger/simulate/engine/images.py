@@ -7,6 +7,8 @@ first collection comes before the first statistics of the disk, and fails.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
+from copy import deepcopy
 from typing import Final, Literal
 
 from kubeledger.kubelet.imagepull.image_manager import (
@@ -260,6 +262,9 @@ class ImageLoop(Loop):
 
     def _collect(self) -> None:
         observed = self._observe()
+        if self._facts.detects_before_disk_check:  # the disk is read behind the pass for age
+            first = decide(deepcopy(self.manager), "garbageCollect", observed)
+            observed = self._observe(without=first.removed[: first.removed_for_age])
         done, before = self._pass("garbageCollect", observed)
         self.stats_ready = True
         usage = None if observed.image_fs is None else read_usage(observed.image_fs)
@@ -286,18 +291,21 @@ class ImageLoop(Loop):
         known = frozenset(self.manager.records)
         return decide(self.manager, operation, observed), (observed, known)
 
-    def _observe(self) -> Observed:
+    def _observe(self, without: Collection[str] = ()) -> Observed:
+        """What is there; of the disk, as it is without some of the images."""
+        images, ready = self._sim.world.images, self.stats_ready
         space = disk_space(self._sim, self._sim.world.image_fs())
-        ready = self.stats_ready
+        freed_bytes = sum(each.size_bytes for each in images.values() if each.image_id in without)
         return Observed(
             now_ns=self._clock.now_ns,
             images=tuple(
                 RuntimeImage(image.image_id, image.size_bytes, image.pinned)
-                for image in self._sim.world.images.values()
+                for image in images.values()
             ),
             images_in_use=self._in_use(),
             image_fs=ImageFsStats(
-                space.capacity_bytes if ready else 0, space.available_bytes if ready else 0
+                space.capacity_bytes if ready else 0,
+                space.available_bytes + freed_bytes if ready else 0,
             ),
         )
 

@@ -140,6 +140,8 @@ class Runtime(Part):
             seen[instance.container] = seen.get(instance.container, 0) + 1
             if seen[instance.container] > keep:
                 del listed[instance.container_id]
+                if of is not None:
+                    continue  # what is started next follows it
                 self.killed.pop(instance.container_id, None)
                 self.died.pop(instance.container_id, None)
                 self._sim.memory.kills.pop(instance.container_id, None)

@@ -347,8 +347,11 @@ class PodWorker(Loop):
             self._retry_ns = RETRY_NS
             return
         yield _CLEAN_UP_NS
-        self._settle(ending)
         self.published = kubelet.sim.runtime.instances(pod.uid)
+        if pod.phase not in ("Succeeded", "Failed"):
+            view = {each.container: each for each in self.published if each.container is not None}
+            pod.phase = phase_of(pod, view, kubelet.sim.profile.kuberuntime)
+        self._settle(ending)
         pod.terminated = True
         kubelet.resizes.reconciled(pod)
         kubelet.probes.remove_pod(pod)

@@ -296,7 +296,7 @@ class IntervalBuilder:
         self._died_ns = self._around.iterations.earliest(entry.ts_ns)
         if interval.ending_ns is not None or not self._goes_on(entry):
             self._begin_end(interval, self._died_ns)
-        interval.seen_ns = max(interval.seen_ns, entry.ts_ns - _NOTICED_NS)
+        interval.seen_ns = max(interval.seen_ns, min(self._died_ns, entry.ts_ns - _NOTICED_NS))
 
     def listed(self, entry: HistoryEntry, process: Process | None) -> None:
         listing = entry.listing

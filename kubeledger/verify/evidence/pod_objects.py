@@ -171,7 +171,8 @@ class PodObjects:
             return None
         since_ns, until_ns = versions[later - 1].ts_ns, versions[later].ts_ns + ROUND_NS
         told = sum(since_ns <= ts <= until_ns for ts in self._told.get(listed.uid, ()))
-        if max(told, self._lists.updates(listed, since_ns, until_ns)) > 1:
+        told = max(told, self._lists.updates(listed, since_ns, until_ns))
+        if told + self._lists.additions(listed, since_ns, until_ns) > 1:
             return None
         shown = [_read(each, interval, {}) for each in versions[later - 1 : later + 1]]
         uses = _uses(want)

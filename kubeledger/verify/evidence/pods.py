@@ -193,12 +193,14 @@ class PodRegister:
         self._manifests: dict[str, ListedPod] = {}
         self._objects: dict[bytes, tuple[bytes, dict[type, Any]]] = {}
         self._updated_ns: dict[str, list[int]] = {}
+        self._added_ns: dict[str, list[int]] = {}
 
     def note_update(self, record: Record) -> None:
         """Take in a config line: when the API server changed a pod."""
         body = record.body
-        if isinstance(body, PodConfigChanged) and body.operation == "UPDATE" and body.pod_uid:
-            self._updated_ns.setdefault(body.pod_uid, []).append(record.ts_ns)
+        if isinstance(body, PodConfigChanged) and body.operation in ("UPDATE", "ADD"):
+            times = self._updated_ns if body.operation == "UPDATE" else self._added_ns
+            times.setdefault(body.pod_uid or "", []).append(record.ts_ns)
 
     def changed_unseen(self, ts_ns: int, listed: ListedPod) -> bool:
         """Whether a pod was changed after a time and before all lists: none shows it as it was."""
@@ -215,6 +217,10 @@ class PodRegister:
     def updates(self, listed: ListedPod, since_ns: int, until_ns: int) -> int:
         """How often config lines tell between two times that a pod was changed."""
         return sum(since_ns <= ts <= until_ns for ts in self._updated_ns.get(listed.uid or "", ()))
+
+    def additions(self, listed: ListedPod, since_ns: int, until_ns: int) -> int:
+        """How often a process was handed it then, as it was changed while none ran."""
+        return sum(since_ns <= ts <= until_ns for ts in self._added_ns.get(listed.uid or "", ()))
 
     def note(self, record: Record) -> None:
         """Take in one list entry; the same object again adds nothing."""
@@ -242,6 +248,7 @@ class PodRegister:
     def forget(self, gone: Collection[str]) -> None:
         for key in gone:
             self._updated_ns.pop(key, None)
+            self._added_ns.pop(key, None)
             for listed in self._versions.pop(key, ()):
                 self._objects.pop(listed.raw, None)
                 name = f"{listed.namespace}/{listed.name}"

@@ -183,9 +183,10 @@ class BackOff:
             for is_it, assumes in held
         )
         raised = Entry(value_ns, worlds[0].state.raised_ns)
+        self.may_count_unlogged |= values[0] < value_ns
         if value_ns not in values:
             if any(value_ns in _reached(policy, world.state, passed_ns) for world in worlds):
-                assumes, self.may_count_unlogged = self.unlogged, True
+                assumes = self.unlogged
             elif self._doubted is not None and self._doubted[1].value_ns == value_ns:
                 assumes = f"unrecorded starts before record {self._doubted[0]}"
             elif self.belief.cut:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from kubeledger.kubelet.prober.machine import SAYS, Span, State
-from kubeledger.kubelet.prober.objects import FAILURE, INITIAL, ProbeSpec
+from kubeledger.kubelet.prober.objects import FAILURE, INITIAL, UNKNOWN, ProbeSpec
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTransitioned, ProbeType
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts
@@ -148,6 +148,10 @@ class ChangeJudge(RuleVerifier, CachedResults):
         if spec is None:
             why = f"container {body.container} has no {body.probe_type} probe in the pod's spec"
             return same(False, why, inputs=(worker.spec_seq,), certain=True)
+        change = body.from_result, body.to_result
+        if not has_tick and worker.seeds_success and change == ("success", "unknown"):
+            worker.believe(UNKNOWN, "that its container was new")
+            return lacks([f"whether container {body.container} was published as started"])
         if not has_tick and (body.to_result in {"unknown", body.from_result}):
             why = f"no worker changes from {body.from_result} to {body.to_result}"
             return same(False, why, certain=True)

@@ -33,6 +33,7 @@ class Worker:
         spec_seq: record that shows the pod's spec; None: it is not known, and ``missing`` says what
             is. ``disputed``: lists of the pod disagree about the probe.
         after_startup: its container has a startup probe, and it is another one.
+        seeds_success: what it caches first for a started sidecar, even where that is new.
         spec: of its probe; None when it is not known, or (``has_no_probe``) there is none.
         belief: the states in which it may be; None without a spec. ``loose``: with those in
             which lines are lost without any sign of it, which only save a change from being
@@ -57,7 +58,7 @@ class Worker:
         self.spec: ProbeSpec | None = None
         self.spec_seq: int | None = None
         self.missing = "the pod's spec"
-        self.has_no_probe = self.disputed = self.after_startup = False
+        self.has_no_probe = self.disputed = self.after_startup = self.seeds_success = False
         self.seen = self.pending = self.is_counted = self.is_reported = self.is_fresh = False
         self.tally: Any = None
         self.machine: Machine | None = None

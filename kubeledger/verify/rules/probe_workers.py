@@ -252,6 +252,9 @@ class Workers:
         spec, has_startup = probes[0]
         worker.after_startup = has_startup and probe_type != "startup"
         worker.spec_seq, worker.disputed = specs[0].seq, len(set(probes)) > 1
+        is_sidecar = any(worker.container in each.sidecars for each in specs)
+        seeds = is_sidecar and context.profile.prober.started_sidecar_seeds_success
+        worker.seeds_success = seeds and probe_type == "startup"
         worker.has_no_probe = spec is None
         if spec is not None:
             fresh = worker.key in self._added and not self._lost_runs(worker)

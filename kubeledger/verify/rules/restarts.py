@@ -213,7 +213,7 @@ class RestartVerifier(Starts):
         is_attempt = newest is not None and newest.may_have_ended_unseen(record.ts_ns)
         died_ns = None if is_attempt or ended is None else ended.died_ns
         back_off.pass_time(record.ts_ns)
-        if back_off.failed_start:
+        if self._may_have_failed(record, container):
             back_off.may_have_risen(policy, back_off.failures)
             back_off.failed_start = False
         if newest is not None and self._ran_unseen(record, body, newest.after_ns or 0):

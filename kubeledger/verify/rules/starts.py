@@ -72,16 +72,28 @@ class Starts(RuleVerifier):
         self._causes = Causes(context)
         self._seen_ns = 0
         self._restarts: set[str | None] = set()
+        self._folded: dict[tuple[str | None, str | None], list[tuple[int, int, bool]]] = {}
 
     def prescans(self) -> Mapping[type[Body], Prescan]:
-        """A restart is recorded after the start that shows it."""
-        restarts = self._restarts
-        return {ContainerRestarted: lambda _, body: restarts.add(body.container_id)}
+        """A restart is recorded after the start that shows it, and failures behind the last."""
+        restarts, folded = self._restarts, self._folded
+
+        def failed(record: Record, body: PodStageFailed) -> None:
+            if body.stage in _STARTING and not body.is_waiting and body.first_ts_ns < record.ts_ns:
+                of = folded.setdefault((body.pod_uid, body.container), [])
+                of.append((body.first_ts_ns, record.ts_ns, body.stage in _OF_CREATED))
+
+        return {
+            ContainerRestarted: lambda _, body: restarts.add(body.container_id),
+            PodStageFailed: failed,
+        }
 
     def derive(self, state: NodeState) -> None:
         known = self.context.timeline.pods
         self._were = {key: each for key, each in self._were.items() if key in known}
         self._over = {key: each for key, each in self._over.items() if key in known}
+        for of in [of for of in self._folded if of[0] not in known]:
+            del self._folded[of]
 
     def sees(self) -> Mapping[type[Body], See]:
         return {
@@ -448,6 +460,16 @@ class Starts(RuleVerifier):
                 ):
                     container.back_off.failed_start = True
 
+    def _may_have_failed(self, record: Record, container: Container) -> bool:
+        """Whether a start failed since the last that did not, if it is told only later, too."""
+        newest, now_ns = container.at(0), record.ts_ns
+        is_created = newest is not None and newest.created_ns is not None
+        told_later = (
+            from_ns <= now_ns < told_ns and not (is_created and counted)
+            for from_ns, told_ns, counted in self._folded.get((container.key, container.name), ())
+        )
+        return container.back_off.failed_start or any(told_later)
+
     def _created(self, record: Record, container: Container) -> None:
         """The event ``Created``: an instance whose ID is not known yet."""
         newest = container.at(0)
@@ -474,7 +496,9 @@ class Starts(RuleVerifier):
         looked_at = container.at(1) if in_sync else before
         back_off.early = ()
         since_ns = self.context.timeline.iterations.earliest(record.ts_ns)
-        if back_off.may_count_unlogged and since_ns <= (container.held_ns or 0):
+        if since_ns > (container.held_ns or 0):
+            back_off.may_count_unlogged = False
+        elif back_off.may_count_unlogged:
             container.held_ns = looked_at = None  # a line that holds the next one back counts it
         if looked_at is not None and (in_sync is False or (in_sync and self._keeps_dead())):
             ended_ns = looked_at.ended_from_ns(self.context.times)
@@ -488,10 +512,21 @@ class Starts(RuleVerifier):
             if not container.is_first:
                 back_off.lose()
         elif in_sync and container.at(1) is None:
-            raises = False if container.is_first else None
-        if back_off.failed_start and isinstance(policy, BackOffPolicy):
+            raises = None if self._may_be_older(record, container, before) else False
+        if self._may_have_failed(record, container) and isinstance(policy, BackOffPolicy):
             back_off.may_have_risen(policy, back_off.failures)
         back_off.start(policy, record.ts_ns, raises=raises)
+
+    def _may_be_older(self, record: Record, container: Container, first: Instance) -> bool:
+        """Whether instances may have been before the first of a container that records show.
+
+        Of one that a process found running, as its pod is older, only a list tells the count.
+        """
+        timeline, process = self.context.timeline, self._process
+        created_ns = timeline.history(container.key).created_ns
+        is_older = process is not None and (created_ns or process.started_ns) < process.started_ns
+        was_found = is_older and timeline.is_found(first.started_ns or record.ts_ns)
+        return not container.is_first or (was_found and first.count is None)
 
     def _in_sync(self, container: Container, back_off: BackOff) -> bool | None:
         """Whether the sync that killed the newest instance starts the next; None: not known."""

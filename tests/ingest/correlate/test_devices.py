@@ -135,7 +135,7 @@ WORDS = {
 
 SCENES = rf"""
 without a checkpoint the nodes are unknown
-    0 need c r/x 1 | .1 make b a
+    0 need c r/x 2 | .1 make b a
     = DevicesAllocated pod=p pod_uid=u container=c resource=r/x device_ids=('a', 'b') numa=None
 a call that failed gave nothing: the line comes before the call, the refusal shows how it went
     0 need c r/x 1 | .1 make a
@@ -170,6 +170,9 @@ a call for another resource than was asked for is recorded as it stands, with it
     = DevicesAllocated <AllocationRequested container=c resource=r/y device_ids=('a',)
 long after the request it is another's, whose own request is not in the log
     0 need c r/x 1 | 5 makey a
+    = !DevicesAllocated
+so is one for another number: a call is for as many as its request
+    0 need init r/x 1 | .1 make a b
     = !DevicesAllocated
 a call that stands twice in the log
     0 Call ["a"] | 0 Call ["a"]

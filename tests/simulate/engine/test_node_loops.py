@@ -109,6 +109,20 @@ def test_images_go_for_their_age() -> None:
     assert {body.pass_ for body in of(found, ImageDeleted)} == {"age"}
 
 
+def test_the_disk_is_read_behind_the_pass_for_age() -> None:
+    """What went for its age need not be freed any more."""
+    change = DiskChange(at_ns=800 * NS_PER_S, disk="node", bytes=62 * GIB)
+    users = [planned(f"p{n}", container(image=f"old:{n}"), deleted_s=700) for n in range(3)]
+    scene = plan(
+        planned("web"), *users, minutes=16, images=images(5), disk_changes=(change,),
+        settings={"imageMaximumGCAge": "12m", "evictionHard": {"memory.available": "100Mi"}},
+    )  # fmt: skip
+    found = records(scene)
+    (start,) = of(found, GarbageCollectionStarted)
+    assert start.bytes_to_free < 8 * GIB
+    assert {body.pass_ for body in of(found, ImageDeleted)} == {"age", "space"}
+
+
 def test_detect_passes_begin_with_the_kubelet(version: str) -> None:
     scene = plan(version=version, minutes=12, images=images(1, MIB))
     first = next(r for r in records(scene) if isinstance(r.body, ImagesDetected))

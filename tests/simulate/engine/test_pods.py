@@ -336,7 +336,17 @@ def test_a_static_pod_whose_file_is_gone_counts_no_more(version: str) -> None:
     )
     found = run(static, planned("next", container(requests={"cpu": "2"}), at_s=35), version=version)
     assert seconds(found, "lifecycle.PodTerminated", "static")[0] > 60
+    lists = (
+        r for r in found if r.kind == "lifecycle.PodListed" and r.ts_ns < found[0].ts_ns + 60 * S
+    )
+    assert any(r.body.gone for r in lists)  # type: ignore[attr-defined]
     assert 35 <= seconds(found, "lifecycle.PodAdmitted", "next")[0] < 36
+
+
+def test_a_pod_that_was_killed_and_never_starts_again_has_failed(version: str) -> None:
+    static = planned("static", source="file", at_s=10, deleted_s=13, restartPolicy="Never")
+    lists = of_kind(run(static, version=version), "lifecycle.PodListed")
+    assert [each.status["phase"] for each in lists if each.pod == "static"][-1:] == ["Failed"]
 
 
 def test_a_pod_whose_file_went_while_no_kubelet_ran_is_killed(version: str) -> None:

@@ -73,6 +73,7 @@ class _Span(msgspec.Struct):
     total: int | None = None
     ids: frozenset[str] | None = None
     readings: list[tuple[When, frozenset[str]]] = []
+    is_left_out: bool = False
 
 
 class DeviceLists:
@@ -194,18 +195,21 @@ class DeviceLists:
         common = [_Span(each.begin, each.cause) for each in (*self._starts, *holes)]
         spans = [_Span(_BEGIN, "unseen"), *told, *common]
         spans.sort(key=lambda span: span.begin)
-        ends = [span.begin for span in spans[1:]]
-        for when, ids in sorted(self._readings.get(resource, ())):
+        ends, named = [span.begin for span in spans[1:]], dict(self._readings.get(resource, ()))
+        for when in self.reads:
             slack = SNAPSHOT_NS if when[0] % NS_PER_S == 0 else 0
             first = bisect_right(ends, when)
             certain = first == bisect_right(ends, (when[0] + slack, when[1]))
             if certain and not self._unlogged(when):
-                spans[first].readings.append((when, ids))
+                spans[first].is_left_out = when not in named
+                if when in named:
+                    spans[first].readings.append((when, named[when]))
         settled: list[tuple[_Span, Listed]] = []
         was_known: bool | None = None
         for span in spans:
             settled.append((span, self._listed(resource, span, was_known)))
             was_known = True if span.readings or settled[-1][1].registered else was_known
+            was_known = False if span.is_left_out else was_known  # so the next process reads it
         return settled
 
     def _listed(self, resource: str, span: _Span, was_known: bool | None) -> Listed:

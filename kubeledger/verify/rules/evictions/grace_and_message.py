@@ -24,6 +24,7 @@ from kubeledger.kubelet.eviction.thresholds import Threshold
 from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError, value_of
 from kubeledger.kubelet.lifecycle.termination import overridden_grace_s
+from kubeledger.kubelet.preemption.preemption import kill_wait_s
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.lifecycle import PodEvicted
 from kubeledger.model.errors import KubeledgerError
@@ -38,8 +39,6 @@ _CONTAINER: Final = re.compile(r"Container\s*(\S+?)\s*was\s*using\s*(\S+?),?\s*(
 _POD: Final = re.compile(r"Pod\s*(\S+?)\s*was\s*using\s*(\S+?),\s*request")
 """Where a line is wrapped, blanks come or go."""
 _WHOSE: Final = {"emptydirfs.limit": "volume", "ephemeralcontainerfs.limit": "container"}
-_WAIT_NS: Final = 10 * NS_PER_S
-"""So long the manager waits for a pod's end at least."""
 _LATE_NS: Final = 2 * NS_PER_S
 _STOPS_NS: Final = 4 * NS_PER_S
 """The rest of a pod's end may take so long after those of its containers."""
@@ -79,18 +78,17 @@ class Eviction:
 
     def _judge_grace(self, threshold: Threshold | None) -> Judgement:
         """The pod worker logs its own number; the runtime gets at least two seconds."""
-        given, profile, facts = self.body.grace_period_s, self._profile, self._profile.lifecycle
+        given, facts = self.body.grace_period_s, self._profile.lifecycle
         own = self.pod.spec.termination_grace_period_seconds
         if given is None:
             return same(True, "")
-        override = eviction_override_s(profile.eviction, hard=True)
+        override = self._asked_s(threshold)
+        if override is None:
+            unset = "the setting evictionMaxPodGracePeriod"
+            return open_to(unset, denied="another grace period may be set")
         text = "a hard eviction" if threshold is not None else "an eviction for local storage"
         if threshold is not None and not threshold.is_hard:
             most = self._context.settings.get("evictionMaxPodGracePeriod")
-            if not isinstance(most, int):
-                unset = "the setting evictionMaxPodGracePeriod"
-                return open_to(unset, denied="another grace period may be set")
-            override = grace_period_s(threshold, self.pod, most, profile.eviction)
             text = f"a soft eviction with evictionMaxPodGracePeriod {most}"
         by_worker = max(override or own or 0, 1) if facts.pod_worker_gives_grace else override
         allowed = by_worker, overridden_grace_s(facts, override, own)
@@ -105,6 +103,14 @@ class Eviction:
         denied = Ruling(allowed=False, why=why, expected={"grace_period_s": by_worker})
         return judge([denied], unknown=unknown)
 
+    def _asked_s(self, threshold: Threshold | None) -> int | None:
+        """What the pod worker is asked for, which replaces 0; None where a setting is missing."""
+        if threshold is None or threshold.is_hard:
+            return eviction_override_s(self._profile.eviction, hard=True)
+        most = self._context.settings.get("evictionMaxPodGracePeriod")
+        facts = self._profile.eviction
+        return grace_period_s(threshold, self.pod, most, facts) if isinstance(most, int) else None
+
     def _judge_outcome(self, threshold: Threshold | None) -> Judgement:
         """Whether the manager saw the pod end: it waits for that, but not for long.
 
@@ -113,9 +119,10 @@ class Eviction:
         ts_ns, pod, was_seen = self.record.ts_ns, self._history, self.body.evicted
         if was_seen is None or not pod.key:
             return same(True, "")
-        wait_ns = _WAIT_NS
-        if threshold is not None and not threshold.is_hard:
-            wait_ns = max(wait_ns, (self.body.grace_period_s or 0) * NS_PER_S * 3 // 2)
+        asked_s = self._asked_s(threshold)
+        if asked_s is None:
+            asked_s = (self.body.grace_period_s or 0) if was_seen else 0
+        wait_ns = kill_wait_s(asked_s) * NS_PER_S
         for each in pod.calls if was_seen else ():
             waited_ns = each.ts_ns - ts_ns - wait_ns
             if each.word == "ExceededGracePeriod" and abs(waited_ns) < _LATE_NS:
