@@ -350,7 +350,7 @@ class _Joiner:
             has_no_room = self._width is not None and _lacks_room(above, below, self._width)
             if not (has_no_room or self._goes_on(text, below)):
                 break
-            text += self._between(text, below, has_no_room) + below
+            text = self._with(text, below, has_no_room)
             parts += 1
         if parts == 1 or _is_open(self._unwrapper.body(text)):
             yield from held
@@ -365,9 +365,16 @@ class _Joiner:
             return False
         return _is_open(body) or _MORE.match(below) is not None
 
-    def _between(self, text: bytes, below: bytes, has_no_room: bool) -> bytes:
-        is_cut = self._is_cut if has_no_room else _WORD_CUT.search(text) is not None
-        return b"" if is_cut or text.endswith(b" ") or below.startswith(b" ") else b" "
+    def _with(self, text: bytes, below: bytes, has_no_room: bool) -> bytes:
+        """The text with what goes on below, whose indent is no part of it."""
+        if has_no_room and self._is_cut:
+            return text + below
+        cut, rest = _WORD_CUT.search(text), below.lstrip(b" \t")
+        if has_no_room or cut is None:
+            is_apart = not text.endswith(b" ")
+        else:  # a name, or a word of a text
+            is_apart = rest != below and not cut[0].endswith(b"=") and b'"' not in cut[0]
+        return text + b" " * is_apart + rest
 
 
 def _lacks_room(above: bytes, below: bytes, width: int) -> bool:
