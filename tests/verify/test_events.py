@@ -1,7 +1,9 @@
 """Events beside decisions: one that tells of another pod or container than was decided about."""
 
+from itertools import pairwise
 from typing import Any
 
+import msgspec
 import pytest
 
 from kubeledger.model.bodies.eviction import PodPreempted
@@ -65,8 +67,14 @@ def held_back(pod: str) -> Body:
     return RestartBackedOff(**whose(pod), back_off_s=20)
 
 
-def told(*steps: Step, from_start: bool = True) -> list[Contradiction]:
-    """Of a log whose other events, before and after, go each with its decision."""
+def told(
+    *steps: Step, from_start: bool = True, by_its_event: Body | None = None
+) -> list[Contradiction]:
+    """Of a log whose other events, before and after, go each with its decision.
+
+    Args:
+        by_its_event: only the event behind it shows this one.
+    """
     added = (PodConfigChanged(**whose(pod, None), operation="ADD", source="api") for pod in "abcd")
     around = ((at_s + late_s, body) for at_s in (2.0, 400.0)
               for late_s, body in enumerate((killed("c"), event("Killing", "c"))))  # fmt: skip
@@ -79,7 +87,11 @@ def told(*steps: Step, from_start: bool = True) -> list[Contradiction]:
         *steps,
         (900, died("d")),
     ]
-    found = outcomes(scene(*sorted(every, key=lambda step: step[0])))
+    records = scene(*sorted(every, key=lambda step: step[0]))
+    for at, (record, behind) in enumerate(pairwise(records)):
+        if record.body is by_its_event:
+            records[at] = msgspec.structs.replace(record, evidence=behind.evidence)
+    found = outcomes(records)
     return [each for each in found if isinstance(each, Contradiction)]
 
 
@@ -131,3 +143,12 @@ def test_events_of_a_process_whose_log_is_not_whole() -> None:
     assert told(*steps)
     assert not told(*steps, from_start=False)
     assert not told(*steps, (300, kubelet_of(pid=2)))  # no event of this one after it goes well
+
+
+def test_what_only_its_event_shows() -> None:
+    own, steps = killed("b"), ((100.0, killed("a")), (100.1, event("Killing", "a")))
+    by_itself = (100.2, own), (100.3, event("Killing", "b"))
+    assert not told(*by_itself, by_its_event=own)
+    assert not told(*steps, *by_itself, by_its_event=own)
+    # A wrong name shows itself, and nothing more.
+    assert told(steps[0], *by_itself, by_its_event=own)

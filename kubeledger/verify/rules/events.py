@@ -51,11 +51,11 @@ class _Told(NamedTuple):
     is_event: bool = False
 
     def is_shown_with(self, other: _Told) -> bool:
-        """The same pod, and maybe container; what one line shows is not two things."""
+        """The same pod, and maybe container; an event's own line shows no decision to it."""
         is_one = {self.container, other.container} - {None}
         lines = {(each.file, each.line) for each in other.record.evidence}
         shown = {(each.file, each.line) for each in self.record.evidence}
-        is_apart = self.is_event == other.is_event or not shown or shown - lines
+        is_apart = self.is_event or not other.is_event or not shown or shown - lines
         return self.pod == other.pod and len(is_one) < 2 and bool(is_apart)
 
     def unpaired(self, told: Iterable[_Told], within_ns: int, most: int) -> int:
