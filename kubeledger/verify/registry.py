@@ -87,6 +87,7 @@ RULES: tuple[Rule, ...] = (
         "lifecycle.PodListed lifecycle.PodRejected lifecycle.PodResized node.NodeObserved "
         "node.SettingsObserved preemption",
     ),
+    Rule("events", "EventVerifier", "lifecycle.ReasonReported"),
     Rule("syncs", "SyncVerifier", "lifecycle.ContainerDied lifecycle.ContainerStarted"),
 )
 

@@ -24,6 +24,7 @@ from kubeledger.ingest.klog.forms import split_pod
 from kubeledger.ingest.messages.devices import DeviceError, device_error, is_topology_refusal
 from kubeledger.ingest.messages.noise import HEARTBEAT
 from kubeledger.ingest.sources.items import ApiEvent, Fact, PodList
+from kubeledger.kubelet.lifecycle.disputes import Dispute
 from kubeledger.model.bodies.devicemanager import (
     NO_HINTS,
     AllocationFailed,
@@ -44,7 +45,8 @@ class PluginLines:
     def __init__(self, model: DeviceManagerModel) -> None:
         self._queue = model.queue
         self._registering: dict[str, Waiting[PluginRegistered]] = {}
-        self._pushed: dict[str, Waiting[DevicesReported]] = {}
+        # With whether no other list of the resource was under way.
+        self._pushed: dict[str, tuple[Waiting[DevicesReported], bool]] = {}
         self._stopping: dict[str, Waiting[EndpointStopped]] = {}
 
     @reads("Got registration request from device plugin with resource")
@@ -81,15 +83,21 @@ class PluginLines:
         if total is None:
             waiting.settle()
         else:
-            self._pushed[resource] = waiting
+            before = self._pushed.get(resource)
+            self._pushed[resource] = waiting, before is None or not before[0].is_open
 
     @reads("Processed device updates for resource")
     def _updates_processed(self, entry: Entry) -> None:
         resource = _resource(entry)
         total, healthy = entry.number("totalCount"), entry.number("healthyCount")
-        waiting = self._pushed.pop(resource, None)
+        waiting, is_alone = self._pushed.pop(resource, (None, False))
         if waiting is None or not waiting.is_open:
             waiting = self._queue.hold(shown(entry, DevicesReported(resource=resource)))
+        elif is_alone and None not in (total, waiting.body.total) and total != waiting.body.total:
+            here, elsewhere = (f"{each} devices" for each in (total, waiting.body.total))
+            why = f"lines about one list of a plugin, of {resource}, count differently"
+            dispute = Dispute("node", why, here, elsewhere).in_file(entry.evidence.file)
+            self._queue.add(shown(entry, dispute, *waiting.fact.evidence))
         waiting.learn(total=total, healthy=healthy)
         waiting.join(entry.evidence)
         waiting.settle()

@@ -38,6 +38,7 @@ from kubeledger.ingest.sources.shapes import (
     is_controllers,
     truncated,
 )
+from kubeledger.kubelet.lifecycle.disputes import Dispute
 from kubeledger.model.bodies.images import ImageDeleted
 from kubeledger.model.bodies.lifecycle import KubernetesEvent
 from kubeledger.model.patterns import regex
@@ -50,6 +51,9 @@ COVER_NS = NS_PER_S + NS_PER_S // 5
 """The log follows an event's time by less: that is cut to whole seconds, and the line is
 written by another goroutine."""
 
+_NAMED_NS = NS_PER_S // 20
+"""The name of an event has the time at which it was made; its line follows at once."""
+_IN_POD = regex(r" in pod \S+_\S+\((?P<uid>[0-9a-f-]{32,36})\)$")
 _SANDBOX_FAILED = "FailedCreatePodSandBox"
 _SANDBOX_IMAGE = regex(
     r"(?:failed to get sandbox image|failed pulling image|unable to pull image) "
@@ -97,7 +101,11 @@ class ReasonAssembler(Assembler):
         self._tallies: dict[EventKey, _Tally] = {}
         self._counted: dict[str, int] = {}
         self._combined: dict[EventKey, IndexedEvent] = {}
+        # By what the object says but for type and reason.
+        self._made: dict[tuple[str, ...], list[tuple[ApiReason, Evidence]]] = {}
         for key, event in self.context.events.items():
+            told = event.event, event.evidence[-1]
+            self._made.setdefault((*key[:3], key[-1]), []).append(told)
             if key[-1].startswith(COMBINED):
                 self._combined[_similar(key)] = event
 
@@ -144,7 +152,26 @@ class ReasonAssembler(Assembler):
         # Not held back for the API's: those are few, and most of them never leave.
         cause = self._removed_sandbox_image(reason, message, entry.ts_ns)
         every = dict.fromkeys((entry.evidence, *evidence))
-        return [Fact(entry.ts_ns, body, tuple(every), cause)]
+        return [Fact(entry.ts_ns, body, tuple(every), cause), *self._disputed(entry, body)]
+
+    def _disputed(self, entry: Entry, body: KubernetesEvent) -> Facts:
+        """Where the line denies itself, or the event object that was made at its very time."""
+        named = body.namespace, body.pod
+        about = f"pod/{body.namespace}/{body.pod}"
+        found, own = _IN_POD.search(body.message), self.context.uids_by_name.get(named, ())
+        other = self.context.name_of(None if found is None else found["uid"])
+        if found is not None and own and found["uid"] not in own and None not in other:
+            why, of = f"an event {body.reason} is of another pod than its words", "/".join(named)
+            dispute = Dispute(about, why, "/".join(map(str, other)), of)
+            yield shown(entry, dispute.in_file(entry.evidence.file))
+        said = (body.object_kind, *named, truncated(body.message))
+        for api, evidence in self._made.get(said, ()):
+            is_then = 0 <= entry.ts_ns - (api.named_ns or 0) < _NAMED_NS
+            here, elsewhere = (body.type, body.reason), (api.type, api.key[-2])
+            if body.object_kind == "Pod" and is_then and here != elsewhere:
+                why = "an event object and the line with its words, of its time, differ"
+                dispute = Dispute(about, why, " ".join(here), " ".join(elsewhere))
+                yield shown(entry, dispute.in_file(entry.evidence.file), evidence)
 
     def _is_only_container(self, uid: str | None, api: ApiReason) -> bool:
         """The line can only be about the container of the API event.

@@ -32,6 +32,7 @@ from kubeledger.ingest.sources.items import Fact
 from kubeledger.kubelet.lifecycle.disputes import Dispute
 from kubeledger.model.bodies.ledger import FindingReported
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeResult, ProbeTransitioned, ProbeType
+from kubeledger.model.patterns import regex
 from kubeledger.model.units import NS_PER_S
 
 _NOT_RUNNING = "Non-running container probed"
@@ -45,6 +46,7 @@ _RESULTS: dict[tuple[str, str], ProbeResult] = {
 }
 _OF_OTHERS = {(probe, said) for probe, _ in _RESULTS for _, said in _RESULTS if said} - {*_RESULTS}
 """What the sync loop never says of a probe, in any version."""
+_SUCCESS_FAILED = regex(r"HTTP probe failed with statuscode: [23]\d\d")
 _LINE_WAIT_NS = 15 * NS_PER_S
 """The sync loop may be busy (a kill, a preemption) before it logs a change."""
 _EVIDENCE_MAX = 10
@@ -105,6 +107,10 @@ class ProbesAssembler(PodAssembler):
             handler=handler_of(spec, ran_command),
         )
         fact = self.queue.add(shown(entry, body))
+        if body.handler == "http" and _SUCCESS_FAILED.fullmatch(tick.output or ""):
+            about, why = f"pod/{body.namespace}/{body.pod}", "a probe fails with a code of success"
+            dispute = Dispute(about, why, tick.output or "", "that any code from 200 to 399 is one")
+            self.queue.add(shown(entry, dispute.in_file(entry.evidence.file)))
         workers.ticks[tick.container, tick.probe_type] = fact
         result = worker_result(tick.result)
         if result == "success":

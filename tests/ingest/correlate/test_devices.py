@@ -131,6 +131,8 @@ WORDS = {
     "Pushed": '{1}.go "State pushed for device plugin" {2}="{3}" resourceCapacity=4',
     "counted": 'manager.go "Processed device updates for resource" resourceName="r/z" '
     "totalCount=4 healthyCount=2",
+    "miscounted": 'manager.go "Processed device updates for resource" resourceName="r/z" '
+    "totalCount=5 healthyCount=2",
 }
 
 SCENES = rf"""
@@ -299,6 +301,13 @@ reports by version: without counts, with a total, with both
     = DevicesReported resource=r/x total=None healthy=None
     = DevicesReported resource=r/y total=4 healthy=None
     = DevicesReported resource=r/z total=4 healthy=2
+    = !FindingReported
+one list is counted twice, and in the same way
+    0 Pushed client resource r/z | .1 miscounted
+    = FindingReported finding=lines_disagree
+two lists of one resource may be under way, where a plugin comes anew
+    0 Pushed client resource r/z | .1 Pushed client resource r/z | .2 miscounted
+    = !FindingReported
 a checkpoint with a wrong checksum is recorded, found, and not relied on
     60 wrong u c r/x 0:a r=a
     = CheckpointRead checksum_ok=False

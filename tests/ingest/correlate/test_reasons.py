@@ -13,6 +13,7 @@ from kubeledger.ingest.sources.items import ApiEvent, Fact, LogLine
 from kubeledger.ingest.sources.shapes import COMBINED, ApiReason
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.images import ImageDeleted
+from kubeledger.model.bodies.ledger import FindingReported
 from kubeledger.model.bodies.lifecycle import KubernetesEvent
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import format_ts, parse_ts
@@ -143,6 +144,55 @@ def test_uid_from_other_files() -> None:
     context.uids_by_name["default", "web"] = ["u1"]
     (body,) = reasons(feed_log(ReasonAssembler(Registers(context)), klog("event.go", LINE)))
     assert body.pod_uid == "u1"
+
+
+UID = "9c33f1d1-63ea-4975-bb32-0d0e6ceed50d"
+
+
+@pytest.mark.parametrize(
+    ("known", "is_disputed"),
+    [
+        ({"web": UID}, False),
+        ({"web": "u1", "db": UID}, True),
+        ({"db": UID}, False),  # no list calls a pod so
+        ({"web": "u1"}, False),  # whose UID that is nobody knows
+    ],
+)
+def test_an_event_of_another_pod_than_its_words(known: dict[str, str], is_disputed: bool) -> None:
+    context = BundleContext(node="n")
+    for name, uid in known.items():
+        context.pods[uid] = KnownPod("default", name, uid, 0, "api", Evidence(file="pods.json"))
+        context.uids_by_name["default", name] = [uid]
+    words = f"Back-off restarting failed container app in pod web_default({UID})"
+    line = LINE.replace(MESSAGE, words)
+    facts = feed_log(ReasonAssembler(Registers(context)), klog("event.go", line))
+    assert disputes(facts) == is_disputed
+
+
+@pytest.mark.parametrize(
+    ("made_ms", "changes", "is_disputed"),
+    [
+        (-1, {}, False),
+        (-1, {"reason": "Killing"}, True),
+        (-1, {"type": "Normal"}, True),
+        (-900, {"reason": "Killing"}, False),  # of another occurrence
+        (1, {"reason": "Killing"}, False),
+        (-1, {"reason": "Killing", "message": "Stopping container app"}, False),
+    ],
+)
+def test_an_event_object_beside_its_line(
+    made_ms: int, changes: dict[str, Any], is_disputed: bool
+) -> None:
+    """Its name has the time at which the kubelet made it."""
+    line = klog("event.go", LINE)
+    (fact,) = feed_log(ReasonAssembler(Registers(BundleContext(node="n"))), line)
+    name = f"web.{fact.ts_ns + made_ms * 1_000_000:x}"
+    context, _ = listed(event(1, **changes) | {"metadata": {"uid": "e1", "name": name}})
+    assert disputes(feed_log(ReasonAssembler(Registers(context)), line)) == is_disputed
+
+
+def disputes(facts: list[Fact]) -> bool:
+    return any(isinstance(fact.body, FindingReported) for fact in facts)
 
 
 def test_long_messages_are_cut_by_the_api_server() -> None:

@@ -46,6 +46,15 @@ without a spec the line before shows a command
 a probe has none of another's results
     -60 loop | -59 Add api | 1 odd
     = FindingReported finding=lines_disagree
+an HTTP probe does not fail with a code that is a success
+    ~ probe readiness {{"httpGet":{{}}}}
+    1 ticked Readiness failed (failure): HTTP probe failed with statuscode: 404
+    2 ticked Readiness failed (failure): HTTP probe failed with statuscode: 202
+    = FindingReported @2 finding=lines_disagree
+what a command says is its own
+    ~ probe readiness {{"exec":{{}}}}
+    2 ticked Readiness failed (failure): HTTP probe failed with statuscode: 202
+    = !FindingReported
 readiness in old logs is inferred with its thresholds; an error neither counts nor breaks a run
     ~ version 1.20.2
     ~ probe readiness {{"failureThreshold":2,"successThreshold":2}}
