@@ -174,13 +174,15 @@ _HEADER = "I1121 03:07:08.351045 1 a.go:1] "
 _BLOCK = [f'{_HEADER}"KubeletConfiguration" configuration=<', *['  "maxPods": 110,'] * 30, " >"]
 
 
+@pytest.mark.parametrize("indent", ["", "  ", "\t"])
 def test_what_an_entry_of_many_lines_holds_does_not_hide_that_others_were_wrapped(
-    tmp_path: Path,
+    tmp_path: Path, indent: str
 ) -> None:
     """Its lines have room for more, and none is joined; words keep the blanks between them."""
     text = "Container app failed its startup probe, and will be restarted by the kubelet"
     lines = [*_BLOCK, *(f'{_HEADER}"M" pod="default/{"p" * n}" message="{text}"' for n in range(9))]
-    shown = [part for line in lines for part in textwrap.wrap(line, 80) or [line]]
+    wraps = textwrap.TextWrapper(80, subsequent_indent=indent, expand_tabs=False).wrap
+    shown = [part for line in lines for part in wraps(line) or [line]]
     (tmp_path / "kubelet.log").write_text("".join(f"{line}\n" for line in shown))
     found = b"".join(as_written(SourceFile("kubelet.log", tmp_path / "kubelet.log")).chunks())
     assert found.decode().splitlines() == lines
