@@ -53,7 +53,7 @@ class ContainerNames:
                 # A pod has one sandbox at a time, so the ID is a container.
                 container.name = self._only_candidate(pod)
             if container.name is None and may_follow:
-                container.name = self._awaited(pod)
+                container.name = self._awaited(pod, ts_ns)
             if container.name is None:
                 self._containers.of(pod).unnamed.add(container_id)
 
@@ -138,11 +138,12 @@ class ContainerNames:
         """Containers of a pod that lists or kills name."""
         return self._context.container_names(pod.uid or "")
 
-    def _awaited(self, pod: Pod) -> str | None:
+    def _awaited(self, pod: Pod, ts_ns: int) -> str | None:
         """The one container of the pod that is to be started again; None for none or several.
 
         One worker at a time handles a pod: what it killed in order to restart, it starts
-        next. Where anything else of the pod may start as well, nothing is concluded.
+        next. Where anything else of the pod may start as well, nothing is concluded; what the
+        relist shows that told the instance before is its sandbox.
         """
         if pod.deleted or pod.preempted or pod.rejected:
             return None
@@ -151,6 +152,8 @@ class ContainerNames:
         if pod.evicted or len(awaited) != 1 or of_pod.unstarted - {awaited[0]}:
             return None
         since = self._containers[of_pod.current[awaited[0]]].seen_ts_ns or 0
+        if ts_ns - since < _RELIST_NS:
+            return None
         if any(each.died and each.ended_ns >= since for each in self._nameless(pod)):
             return None  # what ended before the last start is over, or waits and is reported
         sandboxes = (self._containers.get(other) for other in of_pod.sandboxes)

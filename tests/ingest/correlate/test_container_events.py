@@ -70,6 +70,12 @@ what a process before told is none beside what the next one tells first
     0 started 0 | 5 loop | 5.1 started 1
     = ContainerStarted @0 container=None sandbox=None
     = ContainerStarted @5.1 container=None sandbox=None
+what the relist shows that told an instance late is no successor of it
+    ~ spec c d
+    ~ id 1 c
+    0 why 1 Container c failed startup probe | .1 grace 1 30 | 1 started 1 | 1.1 started 0
+    = ContainerStarted @1 container=c
+    = ContainerStarted @1.1 container=None sandbox=None
 the only container that was started
     ~ spec c d
     0 sandbox 0 | .5 event a Started Started container d | 1 started 1
