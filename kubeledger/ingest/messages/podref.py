@@ -96,12 +96,11 @@ def bare_container_id(value: Any) -> str | None:  # noqa: ANN401 - decoded JSON
     """
     if isinstance(value, dict):
         value = value.get("ID")
-        return value if isinstance(value, str) and value else None
     if not isinstance(value, str) or not value:
         return None
     match = _CONTAINER_ID.fullmatch(value)
     bare = match[1] if match else value
-    # A page, or a terminal, put something into it.
+    # A page, or a terminal, put something into it, or a tool in its place.
     return bare if _ID.fullmatch(bare) else None
 
 
