@@ -321,6 +321,12 @@ def test_a_word_in_a_value_is_no_other_value() -> None:
         assert len(settings_of("", *files).conflicts) == differs
     base = config_item({"maxPods": 5})
     assert settings_of("", base, config_item({"maxPods": "<br>5"}, "old.yaml")).conflicts == ()
+    for shown, differs in (("2m0s", 0), ("<dur>", 0), ("3m0s", 1)):
+        sides = ({"authentication": {"webhook": {"cacheTTL": each}}} for each in ("2m0s", shown))
+        files = (
+            config_item(each, name) for each, name in zip(sides, ("a.yaml", "b.yaml"), strict=True)
+        )
+        assert len(settings_of("", *files).conflicts) == differs
 
 
 def test_drop_ins_replace_and_files_contradict() -> None:
