@@ -322,11 +322,9 @@ def test_a_word_in_a_value_is_no_other_value() -> None:
     base = config_item({"maxPods": 5})
     assert settings_of("", base, config_item({"maxPods": "<br>5"}, "old.yaml")).conflicts == ()
     for shown, differs in (("2m0s", 0), ("<dur>", 0), ("3m0s", 1)):
-        sides = ({"authentication": {"webhook": {"cacheTTL": each}}} for each in ("2m0s", shown))
-        files = (
-            config_item(each, name) for each, name in zip(sides, ("a.yaml", "b.yaml"), strict=True)
-        )
-        assert len(settings_of("", *files).conflicts) == differs
+        a, b = ({"authentication": {"webhook": {"cacheTTL": each}}} for each in ("2m0s", shown))
+        body = settings_of("", config_item(a, "a.yaml"), config_item(b, "b.yaml"))
+        assert len(body.conflicts) == differs
 
 
 def test_drop_ins_replace_and_files_contradict() -> None:
