@@ -280,10 +280,11 @@ class VerifyContext:
 
         One side ``by_absence`` is what the log does not hold; then nothing is said where the
         log lost lines, or holds none of a class that decisions of a ``kind`` rest on. Nor is where
-        they may go by two clocks, but of what is ``timeless``, or ``by_lines`` between two steps.
+        they may go by two clocks, but of what is ``timeless`` in lists that nobody changed, or
+        ``by_lines`` between two steps.
         """
         is_lost = by_absence and self.coverage.at(ts_ns, kind, by_lines=by_lines) is not None
-        if is_lost or (not timeless and self.coverage.is_apart(ts_ns, by_lines=by_lines)):
+        if is_lost or self.coverage.is_apart(ts_ns, by_lines=by_lines, timeless=timeless):
             return
         if self.settings.asked and self.settings.seq in {seq for seq, _ in sides}:
             return

@@ -3,7 +3,12 @@
 import msgspec
 import pytest
 
-from kubeledger.kubelet.lifecycle.disputes import CLOCK_UNKNOWN, LINES_MIXED
+from kubeledger.kubelet.lifecycle.disputes import (
+    CLOCK_UNKNOWN,
+    LINES_MIXED,
+    LISTS_MASKED,
+    LISTS_PRUNED,
+)
 from kubeledger.model.bodies.images import EvictionSignalObserved
 from kubeledger.model.bodies.ledger import (
     FindingReported,
@@ -178,6 +183,18 @@ def test_what_is_beside_the_log_may_go_by_another_clock() -> None:
     assert found.is_apart(5 * NS_PER_S)
     assert not found.is_apart(5 * NS_PER_S, by_lines=True)
     assert found.missing(0, 300 * NS_PER_S) is None
+
+
+@pytest.mark.parametrize("finding", [LISTS_MASKED, LISTS_PRUNED])
+def test_lists_that_were_changed_deny_nothing(finding: str) -> None:
+    """No clock is in doubt: even what lists say of themselves is not theirs."""
+    changed = FindingReported(finding=finding, file=None, message="")
+    found = coverage([*WHOLE, (100, changed)])
+    assert found.at(300 * NS_PER_S, by_lines=True) is not None
+    assert found.is_apart(5 * NS_PER_S, timeless=True)
+    assert found.missing(0, 300 * NS_PER_S) is None
+    mixed = FindingReported(finding=LINES_MIXED, file="kubelet.log", message="")
+    assert not coverage([*WHOLE, (100, mixed)]).is_apart(5 * NS_PER_S, timeless=True)
 
 
 def test_the_log_ends_with_its_last_line() -> None:

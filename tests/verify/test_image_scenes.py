@@ -3,7 +3,7 @@
 import pytest
 
 from kubeledger.model.bodies.cgroups import CgroupObserved
-from kubeledger.model.bodies.images import GarbageCollected
+from kubeledger.model.bodies.images import GarbageCollected, ImagesDetected
 from kubeledger.model.record import Body, Record
 from kubeledger.verify import Finding, Variant, Verdict
 from tests.verify.histories import findings, kubelet_of
@@ -152,6 +152,16 @@ def test_a_record_that_is_there_twice() -> None:
     for at in range(len(steps)):
         doubled = [*steps[: at + 1], *steps[at:]]
         assert "impossible" not in {v for _, v in verdicts(history(*SEEN, *doubled))}
+
+
+def test_an_empty_id_is_that_of_no_image() -> None:
+    """Somebody took the IDs out of the lines of removals, or of the detect passes as well."""
+    removals = run_of("", "", "", "", end=collected(4))
+    passes = [step for step in removals if not isinstance(step[1], ImagesDetected)]
+    for steps in ([*SEEN, *removals], [*BEGIN, *passes]):
+        found = verdicts(history(*steps))
+        assert [v for name, v in found if name == "ImageDeleted"] == ["unverifiable"] * 4
+        assert "impossible" not in {verdict for _, verdict in found}
 
 
 def test_what_another_threshold_would_have_removed() -> None:

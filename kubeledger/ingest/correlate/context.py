@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from kubeledger.ingest.correlate.list_signs import ListSigns
 from kubeledger.ingest.messages.podref import bare_container_id
 from kubeledger.ingest.sources.items import KernelReport, KubeletConfigFile
 from kubeledger.ingest.sources.shapes import ApiReason
@@ -278,6 +279,7 @@ class BundleContext(msgspec.Struct):
         first_ts_ns, last_ts_ns: span of the bundle; equal when only one time is known.
         kernel_reports: file of a kernel log -> its reports of the OOM killer, by time.
         kernel_boots: times of the boot that kernel logs show.
+        list_signs: what all lists of pods show of who changed them; None where nobody asks.
         logs_read: so many logs were read, and no line of theirs waits.
     """
 
@@ -300,6 +302,7 @@ class BundleContext(msgspec.Struct):
     kernel_boots: list[int] = []
     _instances: dict[str, Instance] | None = None
     logs_read: int = 0
+    list_signs: ListSigns | None = None
     _asked: dict[str, int] = {}
     _names: dict[str, set[str]] | None = None
 

@@ -58,6 +58,8 @@ class DetectPasses:
         self._list(entry, entry.text("imageKey", "imageID"))
 
     def _list(self, entry: Entry, image_id: str) -> None:
+        if not image_id:  # taken out of the log: images cannot be told apart
+            return
         if image_id in self._images:
             self.end()
         self.expire(entry.ts_ns)
@@ -114,7 +116,7 @@ class DetectPasses:
         if image_id not in self._images:
             self._list(entry, image_id)
         self._note(entry)
-        return self._images[image_id]
+        return self._images.get(image_id) or _Image(image_id)
 
     def _note(self, entry: Entry) -> None:
         self._last_ns = entry.ts_ns

@@ -152,7 +152,9 @@ class _Chosen(msgspec.Struct):
     def dispute(self, field: str, *sides: tuple[str, object]) -> None:
         """Sources differ; what no kubelet runs with is damaged text, and says nothing."""
         texts = [_text(value) for _, value in sides]
-        if not _has_put_in(*texts) and not any(problem(field, value) for _, value in sides):
+        is_hidden = any('"<' in text for text in texts)  # somebody put a mask over a part
+        damaged = is_hidden or any(problem(field, value) for _, value in sides)
+        if not damaged and not _has_put_in(*texts):
             said = ", ".join(f"{who} says {_text(value)}" for who, value in sides)
             self.conflicts.append(f"{field}: {said}")
 

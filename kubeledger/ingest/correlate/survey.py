@@ -82,6 +82,8 @@ def _take(context: BundleContext, item: Item, news: News) -> None:
         case PodList():
             for pod in news.of(item.pods):
                 _take_pod(context, item, pod)
+                if context.list_signs is not None and item.listed_by != "manifest":
+                    context.list_signs.take(pod)
         case ApiEvent():
             _take_event(context, item)
         case Checkpoint():

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from kubeledger.ingest.correlate.context import BundleContext, ContainerRef
+from kubeledger.ingest.correlate.list_signs import ListSigns
 from kubeledger.ingest.correlate.survey import fill_context
 from kubeledger.ingest.klog.log_survey import LogSurvey, VersionMark
 from kubeledger.ingest.planning.bundle import Bundle, FoundFile, ImportOptions
@@ -260,6 +261,7 @@ def make_plan(
     logged = [
         timing.spans[log.source.name][1] for log in timing.logs if log.source.name in timing.spans
     ]
+    signs = ListSigns()
     context = BundleContext(
         node=node,
         kubelet_version=version.version,
@@ -267,11 +269,13 @@ def make_plan(
         last_ts_ns=timing.last_ts_ns,
         starts_ns=starts_of(timing),
         logged_until_ns=max(logged, default=None),
+        list_signs=signs,
     )
     for file, reason in fill_context(context, timing.documents, bundle.contents).items():
         findings.append(Finding("malformed", file, f"{reason}; it is not read"))
         _leave_out(bundle, timing, file, reason)
     _take_containers(context, bundle)
+    findings += signs.findings()
     findings += date_kernel_logs(context, bundle.logs, timing)
     sources = tuple(
         Source(

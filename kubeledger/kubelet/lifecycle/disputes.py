@@ -15,6 +15,10 @@ LINES_MIXED = "lines_mixed"
 """That of one about all lines: they do not stand in the order in which they were logged."""
 CLOCK_UNKNOWN = "clock_unknown"
 """That of one about files beside a log: nothing shows when they were read."""
+LISTS_PRUNED = "lists_pruned"
+"""That of one about all lists of pods: they leave out what is always written."""
+LISTS_MASKED = "lists_masked"
+"""That of one about all lists of pods: what they show in place of values is none."""
 
 _MESSAGE = regex(r"(node|pod/[^/\s]+/[^/\s]+): (.*): this says (.*), others say (.*)", re.DOTALL)
 

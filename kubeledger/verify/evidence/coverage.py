@@ -14,6 +14,7 @@ steps of the clock    from there on, lines and files may go by two clocks, until
 config lines          a pod that the kubelet's list shows and no line shows: its lines are lost
 classes of lines      a process that is seen to log none of a class: it was filtered out
 names and IDs         where those of two sources do not join, nothing of them can be compared
+findings about lists  what is pruned from lists, or masked in them, is not known
 ====================  ===========================================================================
 
 Two questions are different. :meth:`Coverage.missing` asks whether a line can have been lost in a
@@ -87,7 +88,14 @@ _NAMED: Final = "by which clock the lists beside the log are named"
 _STAMP: Final = "the right time of a line whose stamp does not go with those around it"
 _HOLE: Final = "the lines of the log's hole"
 _MIXED: Final = "the order in which lines were logged"
-_OF_ALL: Final = {disputes.LINES_MIXED: _MIXED, disputes.CLOCK_UNKNOWN: _NAMED}
+_PRUNED: Final = "what the lists of pods leave out"
+_MASKED: Final = "the values that the lists of pods hide"
+_OF_ALL: Final = {
+    disputes.LINES_MIXED: _MIXED,
+    disputes.CLOCK_UNKNOWN: _NAMED,
+    disputes.LISTS_PRUNED: _PRUNED,
+    disputes.LISTS_MASKED: _MASKED,
+}
 _UNJOINED: Final = "names, UIDs and container IDs that are the same in all files"
 
 Span = tuple[int | None, int | None]
@@ -358,11 +366,14 @@ class Coverage:
         """
         return self._is_disordered or len(self._stamps) >= _OUT_OF_STEP
 
-    def is_apart(self, ts_ns: int, *, by_lines: bool = False) -> bool:
+    def is_apart(self, ts_ns: int, *, by_lines: bool = False, timeless: bool = False) -> bool:
         """Whether two sources, around that time, may not be compared, nor their times.
 
-        Lines between two steps that the log shows go by one clock.
+        Lines between two steps that the log shows go by one clock. What lists show whatever the
+        clock was is not known where they were pruned or masked.
         """
+        if timeless:
+            return any(phrase in (_PRUNED, _MASKED) for _, phrase in self._whole)
         return any(
             start <= ts_ns and (end is None or ts_ns < end) and not (seq and by_lines)
             for seq, start, end in self._apart

@@ -69,6 +69,10 @@ WORDS = {
     'lastUsed="2026-11-21 02:00:00.5 +0000 UTC m=+0.4"',
     "gone": 'image_gc_manager.go "Image ID is no longer present; removing from imageRecords" '
     'imageID="c"',
+    "byno": f'{_EVALUATING} disk usage" imageID="" runtimeHandler=""',
+    "listsno": 'image_gc_manager.go "Adding image ID to currentImages" imageID=""',
+    "hasno": 'image_gc_manager.go "Image ID has size" imageID="" size=7',
+    "removeno": 'image_gc_manager.go "Removing image to free bytes" imageID="" size=5',
     "listskata": 'image_gc_manager.go "Adding image ID with runtime class to currentImages" '
     'imageKey="a,kata" runtimeHandler="kata"',
     "removekata": 'image_gc_manager.go "Removing image to free bytes" imageID="a" size=5 '
@@ -122,6 +126,11 @@ the sum of the deletions is what was freed, 1.36
 below the threshold nothing but the success is logged
     0 ok
     = GarbageCollected outcome=below_threshold usage_percent=None images_removed=0
+somebody took all IDs out of the log: nothing tells which images were listed, and went
+    0 listsno | .1 hasno | .2 Start | .3 byno | .4 removeno | .5 Ok
+    = !ImagesDetected
+    = ImageDeleted image_id= size_bytes=5
+    = GarbageCollected images_removed=1 bytes_freed=5
 at low verbosity the success is not logged: enough was freed, and no error followed
     0 start | .1 remove a 70 | .2 remove b 40 | 70 turn
     = GarbageCollected @0.2 outcome=freed bytes_freed=110

@@ -321,6 +321,10 @@ def test_a_word_in_a_value_is_no_other_value() -> None:
         assert len(settings_of("", *files).conflicts) == differs
     base = config_item({"maxPods": 5})
     assert settings_of("", base, config_item({"maxPods": "<br>5"}, "old.yaml")).conflicts == ()
+    for shown, differs in (("2m0s", 0), ("<dur>", 0), ("3m0s", 1)):
+        a, b = ({"authentication": {"webhook": {"cacheTTL": each}}} for each in ("2m0s", shown))
+        body = settings_of("", config_item(a, "a.yaml"), config_item(b, "b.yaml"))
+        assert len(body.conflicts) == differs
 
 
 def test_drop_ins_replace_and_files_contradict() -> None:

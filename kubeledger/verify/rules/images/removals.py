@@ -204,6 +204,7 @@ def _reason(times: _Times, image: KnownImage, why: Kept) -> str:
 NO_PASS: Final = "the detect pass before the removal (logged from verbosity 5)"
 _USE_BEFORE: Final = "the use of the image before the first record"
 _DOUBLED: Final = "whether the line of the removal is there twice"
+_UNNAMED: Final = "which image a line names whose ID is empty"
 _UNLISTED: Final = "the lines about the image in the collection's detect pass"
 _NO_START: Final = "the start of this collection"
 
@@ -320,6 +321,8 @@ class _Walk:
         """Why an image cannot have gone, and on what that hangs; both empty if it can."""
         run, world, (record, body) = self._run, self._world, removal
         image_id = body.image_id
+        if not image_id:  # somebody took all IDs out of the log
+            return ", which has no ID", _UNNAMED
         if image_id in self._gone:
             doubled = [(r.ts_ns, b) for r, b in run.removals].count((record.ts_ns, body)) > 1
             return " twice in one collection", _DOUBLED if doubled else ""

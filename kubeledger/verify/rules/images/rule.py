@@ -290,7 +290,8 @@ class ImageVerifier(RuleVerifier):
         known, gone = worlds[0].known, {body.image_id for _, body in run.removals}
         counted = sum(body.size_bytes or 0 for _, body in run.removals)
         surely = end.error and end.bytes_freed == counted and run.began_ns is not None
-        if run.refused or run.denied or not (run.loose or surely):
+        named = all(body.image_id for _, body in run.removals)
+        if run.refused or run.denied or not named or not (run.loose or surely):
             known = {}
         due = set.intersection(*({*world.done.removed} for world in worlds)) - gone
         for image_id in worlds[0].done.removed:
