@@ -202,6 +202,15 @@ def test_a_pod_that_is_deleted_when_it_was_chosen() -> None:
     assert verdicts(*steps, (60, added("DELETE")), (60.1, kill)) == ["match"]
 
 
+def test_a_pod_that_is_chosen_while_it_is_deleted() -> None:
+    """Its worker stops it with the grace period of the deletion, of which it alone may tell."""
+    kill = killed(reason="preempted", message="Stopping container app", grace_period_s=2)
+    victim = event("Preempting", "Preempted in order to admit critical pod")
+    begun: list[Step] = [(1, listed()), (1.1, added()), (2, started("c1")), (58, victim)]
+    found = [verdicts(*begun, (59, ending(stop, 2)), (60, kill)) for stop in ("deleted", "killed")]
+    assert found == [["match"], ["impossible"]]
+
+
 @pytest.mark.parametrize(("is_blind", "told_s"), [(True, 66), (False, 66), (True, 42)])
 def test_a_turn_after_an_end_that_is_told_late(
     monkeypatch: pytest.MonkeyPatch, is_blind: bool, told_s: float

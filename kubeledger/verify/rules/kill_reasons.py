@@ -34,7 +34,7 @@ class Kill:
             None for none; ``updated_ns``: when the last update came.
         evictions: (n,) records of all evictions of the pod, those before first.
         preempting: the event of a preemption, wherever it stands.
-        ending: why its worker stops it.
+        ending: why its worker stops it; ``is_deleted``: that, or a config source, says so.
         found: it may have been there before this process, which acts on what it finds.
         manifest: what became of a static pod's manifest: ``removed``, ``changed`` (a pod of the
             name came in its place), or nothing.
@@ -71,6 +71,8 @@ class Kill:
         self.preempting = next(preempting, None)
         endings = [s for s in earlier if s.what == "terminating" and s.ts_ns >= began_ns]
         self.ending = endings[-1] if endings else None
+        stopped = self.ending is not None and self.ending.word in ("deleted", "removed")
+        self.is_deleted = stopped or self.deleted is not None
         self.found = False
         if self.added:
             was_there = stay[0].ts_ns - began_ns < TAKING_OVER_NS or any(
@@ -163,8 +165,8 @@ def judge_stop(kill: Kill, spec: PodSpec) -> Judgement:
     seq, stop = None, kill.ending
     meant, why = _ENDINGS.get(reason, (("killed", "ended") * (reason in _CHOSEN), ""))
     # What was deleted later, or chosen while it was being deleted, has two reasons.
-    is_chosen = kill.deleted and stop and (reason in _CHOSEN or kill.deleted > stop.seq)
-    if stop and meant and stop.word not in meant and not is_chosen:
+    has_two = (kill.is_deleted and reason in _CHOSEN) or (stop and (kill.deleted or 0) > stop.seq)
+    if stop and meant and stop.word not in meant and not has_two:
         said = f"its worker stops the pod, which is {stop.word}: that kills for another reason"
         return same(False, said, inputs=[stop.seq])
     if reason == "preempted":

@@ -100,7 +100,7 @@ def judge_grace(kill: Kill, spec: PodSpec, evicted_softly: bool | None) -> Judge
     if given_s is not None and reason in _OF_POD:
         exact = overridden_grace_s(facts, given_s, spec.grace_s)
         why = f"given {given_s} s to the pod; container minimum {MINIMUM_GRACE_S} s"
-        own = spec.grace_s if reason == "preempted" and kill.deleted is None else None
+        own = spec.grace_s if reason == "preempted" and not kill.is_deleted else None
         if own is not None and max(own, 1) != max(given_s, 1):
             why = f"a pod that is preempted gets its own {own} s, and was given {given_s} s"
             return same(False, why)
