@@ -35,7 +35,7 @@ class ListSigns:
     def __init__(self) -> None:
         self._shown: set[str] = set()
         self._due: set[str] = set()
-        self._owners: dict[str, set[tuple[str, str]]] = {}
+        self._owners: dict[str, set[str]] = {}  # of a UID, or a container's ID
         self._reasons: dict[str, set[str]] = {}
         self._days: dict[bool, int] = {False: 0, True: 0}
 
@@ -54,15 +54,19 @@ class ListSigns:
         for condition in objects_of(status.get("conditions")):
             self._take_words(condition)
         pod_name = f"{metadata.get('namespace')}/{metadata.get('name')}"
+        self._take_owner(metadata.get("uid"), pod_name)
         for entry in statuses_in(status):
-            if container_id := str(entry.get("containerID") or ""):
-                owners = self._owners.setdefault(container_id, set())
-                if len(owners) <= _FEW:
-                    owners.add((pod_name, str(entry.get("name"))))
+            self._take_owner(entry.get("containerID"), f"{pod_name}/{entry.get('name')}")
             for each in ("state", "lastState"):
                 for state in object_of(entry.get(each)).values():
                     self._take_words(object_of(state))
                     self._take_time(object_of(state).get("startedAt"))
+
+    def _take_owner(self, of: object, owner: str) -> None:
+        if of:
+            owners = self._owners.setdefault(str(of), set())
+            if len(owners) <= _FEW:
+                owners.add(owner)
 
     def _take_words(self, said: dict[str, Any]) -> None:
         if (words := said.get("message")) and (reason := said.get("reason")):
@@ -82,7 +86,7 @@ class ListSigns:
 
     def _masked(self) -> Iterator[str]:
         if any(len(owners) > _FEW for owners in self._owners.values()):
-            yield "one ID for several containers"
+            yield "one ID for several pods, or containers"
         if len(self._reasons) == 1 and any(len(each) > _FEW for each in self._reasons.values()):
             yield "one message for all reasons"
         if self._days[True] > _FEW and not self._days[False]:

@@ -40,6 +40,7 @@ def served(name: str, *, source: str = "api") -> Pod:
         "metadata": {
             "name": name,
             "namespace": "default",
+            "uid": f"uid-{name}",
             "creationTimestamp": f"{_DAY}03:00:00Z",
             "annotations": {"kubernetes.io/config.source": source},
         },
@@ -72,6 +73,10 @@ def _masked_ids(pod: Pod) -> None:
     pod["status"]["containerStatuses"][0]["containerID"] = "containerd://REDACTED"
 
 
+def _masked_uids(pod: Pod) -> None:
+    pod["metadata"]["uid"] = "xxxxxxxx"
+
+
 def _masked_messages(pod: Pod) -> None:
     pod["status"]["containerStatuses"][0]["lastState"]["terminated"]["message"] = "***"
 
@@ -92,6 +97,7 @@ def _days(pod: Pod) -> None:
         (_no_priority, "lists_pruned", "priority"),
         (_only_containers, "lists_pruned", "dnsPolicy, priority, restartPolicy"),
         (_masked_ids, "lists_masked", "one ID"),
+        (_masked_uids, "lists_masked", "one ID"),
         (_masked_messages, "lists_masked", "one message"),
         (_days, "lists_masked", "days"),
     ],
