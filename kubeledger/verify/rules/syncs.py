@@ -65,7 +65,7 @@ _SOON_NS: Final = 6 * NS_PER_S
 """What ran when a container ended, or started, is asked of those that run so long after."""
 _KEPT: Final = ("IfNotPresent", "Never")
 """Policies by which an image that is there is not pulled."""
-_PULLED: Final = regex(r'(?:Container|Successfully pulled) image "([^"]+)" ')
+_PULLED: Final = regex(r'(?:Container|Successfully pulled) image "([^"]+)" (?:already|in) ')
 _STAMPS_NS: Final = NS_PER_S
 """The API server's stamps are whole seconds."""
 
@@ -120,13 +120,13 @@ class SyncVerifier(RuleVerifier):
         self._pods: dict[str, _SyncedPod] = {}
         # ID of a container that runs -> its image, and the list that shows that
         self._images: dict[str, tuple[str, int]] = {}
-        # pod and container -> the image that a sync had for it, and the event; then by its ID
-        self._asked: dict[tuple[str, str], tuple[str, int]] = {}
-        self._made: dict[str, tuple[str, int]] = {}
+        # pod -> container -> the image that was there for its newest instance, and the event
+        self._pulled: dict[str, dict[str, tuple[str, int]]] = {}
 
     def derive(self, state: NodeState) -> None:
         for key in self.context.gone:
             self._pods.pop(key, None)
+            self._pulled.pop(key, None)
 
     def sees(self) -> Mapping[type[Body], See]:
         return {
@@ -161,7 +161,8 @@ class SyncVerifier(RuleVerifier):
             if entry is None or (now := entry.image) is None or not shown.runs:
                 continue
             first = self._images.setdefault(shown.container_id, (now, record.seq))
-            before, seq = self._made_with(body, shown, now) or first
+            made = self._pulled.get(key, {}).get(name)
+            before, seq = made if made and _is_made_with(made, body, shown, now) else first
             if before == now or not spec.is_app(name):
                 self.context.debts.pay((_CHANGED, key, name))  # it may have been taken back
                 continue
@@ -180,32 +181,19 @@ class SyncVerifier(RuleVerifier):
             )
             self.context.debts.owe((_CHANGED, key, name), debt)
 
-    def _made_with(self, body: PodListed, shown: _Shown, now: str) -> tuple[str, int] | None:
-        """The image that a container was made with, and the record; its status names it, too.
-
-        A status alone may have any name of an image, and a log may leave out digests.
-        """
-        made, seq = self._made.get(shown.container_id, ("", 0))
-        names = {made, f"docker.io/{made}", f"docker.io/library/{made}"}
-        entries = (e for e in statuses_in(body.status) if e.get("image") in names)
-        is_told = any(bare_id(e.get("containerID")) == shown.container_id for e in entries)
-        return (made, seq) if is_told and "@" not in now else None
-
     def _reported(self, record: Record, body: KubernetesEvent, state: NodeState) -> None:
         self._deferred(record, body, state)
-        listed = self.context.pods.of(record)
-        specs = versions_of(() if listed is None else (listed,))
+        specs = versions_of(filter(None, [self.context.pods.of(record)]))
         names = {body.container or each.name for spec in specs for each in spec.containers}
-        pulled = _PULLED.match(body.message) if body.reason == "Pulled" else None
-        if pulled is not None and len(names) == 1:
-            self._asked[key_for(state, body), names.pop()] = pulled[1], record.seq
+        if len(names) == 1 and (pulled := _PULLED.match(body.message)):
+            self._pulled.setdefault(key_for(state, body), {})[names.pop()] = pulled[1], record.seq
 
     def _killed(self, record: Record, body: ContainerKilled, state: NodeState) -> None:
         key = key_for(state, body)
         if body.container is not None:
             self.context.debts.pay((_CHANGED, key, body.container))
             self._images.pop(body.container_id or "", None)
-            self._made.pop(body.container_id or "", None)
+            self._pulled.get(key, {}).pop(body.container, None)
 
     def _deferred(self, record: Record, body: Any, state: NodeState) -> None:  # noqa: ANN401
         """Something is said of the pod: its syncs go on, and wait or fail."""
@@ -269,8 +257,6 @@ class SyncVerifier(RuleVerifier):
             self.context.debts.pay((_SYNC, key, body.container))
         self.context.debts.pay((_CHANGED, key, body.container))
         listed = self.context.pods.of(record)
-        if shown.runs and (asked := self._asked.pop((key, body.container), None)):
-            self._made[shown.container_id] = asked
         specs = [] if listed is None else _specs(self.context.pods.versions(listed))
         if shown.runs and pod.is_whole and listed is not None:
             image, seen_ns = image_of(listed, body.container), listed.ts_ns
@@ -279,7 +265,6 @@ class SyncVerifier(RuleVerifier):
                 self._images.setdefault(shown.container_id, (image, listed.seq))
         if not shown.runs:
             self._images.pop(shown.container_id, None)
-            self._made.pop(shown.container_id, None)
         if self.context.profile is None or not specs or listed is None:
             return
         sync = _Sync(record, body, key, pod, listed, specs)
@@ -416,6 +401,17 @@ class SyncVerifier(RuleVerifier):
         sides = (started[0], f"{one} had started"), (init[0], f"{other} {does}")
         why, about = f"{one} waits for {other}", subject_of(sync.body)
         self.context.contradict(sync.record.ts_ns, about, why, *sides, by_absence=True)
+
+
+def _is_made_with(made: tuple[str, int], body: PodListed, shown: _Shown, now: str) -> bool:
+    """Whether an instance has the image that was pulled before it; its status names it, too.
+
+    A status alone may have any name of an image, and a log may leave out digests.
+    """
+    names = {made[0], f"docker.io/{made[0]}", f"docker.io/library/{made[0]}"}
+    told = {bare_id(e.get("containerID")): e.get("image") for e in statuses_in(body.status)}
+    is_told = told.get(shown.container_id) in names
+    return is_told and made[1] < shown.record.seq and "@" not in now
 
 
 def _statuses(spec: Pod, pod: _SyncedPod, code: int) -> list[ContainerStatus]:
