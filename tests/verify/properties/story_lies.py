@@ -26,6 +26,7 @@ from kubeledger.model.bodies.lifecycle import (
     ContainerKilled,
     ContainerRestarted,
     ContainerStarted,
+    KubernetesEvent,
     PodConfigChanged,
     PodEvicted,
     PodListed,
@@ -304,6 +305,8 @@ def _change_ignored(bundle: Bundle, random: Random, *, is_told: bool = True) -> 
         lists = [ns for ns in sorted(times) if start.ts_ns + NS_PER_S < ns < until - 190 * NS_PER_S]
         if len(lists) < 2 or body.container not in own:
             continue  # no list shows the image before, or for long after
+        if not is_told and not _is_pull_told(bundle, start):
+            continue  # nothing else says with what it was made
 
         def other_image(pod: Json, body: Any = body) -> bool:  # noqa: ANN401 # of the record
             for container in pod["spec"]["containers"]:
@@ -318,6 +321,17 @@ def _change_ignored(bundle: Bundle, random: Random, *, is_told: bool = True) -> 
         if edits:
             told = bundle.besides(update) if is_told else {}
             yield RawLie(f"{start.seq}", edits | told, subjects(body))
+
+
+def _is_pull_told(bundle: Bundle, start: Record) -> bool:
+    """Whether the log has the event of the image that a container is started with."""
+    body: Any = start.body
+    return any(
+        r.body.reason == "Pulled"
+        and (r.body.pod_uid, r.body.container) == (body.pod_uid, body.container)
+        and 0 <= start.ts_ns - r.ts_ns < 20 * NS_PER_S
+        for r in bundle.of(KubernetesEvent)
+    )
 
 
 # -- kills, cgroups --------------------------------------------------------------------------------
