@@ -623,6 +623,26 @@ def test_an_instance_runs_once(again_s: float, disputed: bool) -> None:
     assert ["runs after it was seen" in each.why for each in disputes] == [True] * disputed
 
 
+@pytest.mark.parametrize("is_listed", [False, True])
+@pytest.mark.parametrize(
+    ("code", "held", "verdict"), [(0, True, "impossible"), (0, False, "match"), (1, True, "match")]
+)
+def test_a_later_sync_asks_what_a_killed_container_exited_with(
+    code: int, held: bool, verdict: str, is_listed: bool
+) -> None:
+    """The sync that kills it starts it again whatever that was."""
+    end = {"exitCode": code, "finishedAt": "1970-01-01T00:17:12Z", "containerID": "x://c1"}
+    status = {"name": "app", "containerID": "x://c2", "lastState": {"terminated": end}}
+    pod = listed({"livenessProbe": PROBE}, restartPolicy="OnFailure")
+    if is_listed:
+        pod = msgspec.structs.replace(pod, status={"containerStatuses": [status]})
+    ended = died("c1", None if is_listed else code)
+    steps = [*FAILED, (31, killed()), (32, ended), *[(33, backed_off(10))] * held]
+    again = restarted("c2", "c1", reason="liveness_probe")
+    found, disputes = judged(*steps, (44, started("c2")), (44, again), (60, pod))
+    assert (found[-1].verdict, disputes) == (verdict, []), found[-1].why
+
+
 @pytest.mark.parametrize(("text", "disputes"), [("output=<", 0), ('output="x"', 1)])
 def test_events_of_several_lines_may_be_filtered(text: str, disputes: int) -> None:
     """Where the words stand on a line of their own, a filter by words takes the event's head."""

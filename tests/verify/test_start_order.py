@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -11,13 +12,14 @@ from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerStarted,
     KubernetesEvent,
+    PodListed,
     PodTerminated,
 )
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify import Contradiction, Finding
 from kubeledger.verify.rules.restarts import RestartVerifier
 from kubeledger.verify.rules.syncs import SyncVerifier
-from tests.verify.container_scenes import WHO, Step, added, began, event, listed
+from tests.verify.container_scenes import WHO, Step, added, began, event, killed, listed
 from tests.verify.histories import kubelet_of, nothing_but, outcomes, scene
 
 alone = nothing_but(SyncVerifier, RestartVerifier)
@@ -157,6 +159,42 @@ def test_without_events_the_next_is_owed_where_nothing_holds_it_up(
     told.sort(key=lambda step: step[0])
     found = outcomes(scene(*((at_s + 0.3, body) for at_s, body in told)))
     assert any("the next to start" in each.why for each in found) == owed
+
+
+_KILLED = killed("app-1", reason="spec_changed")
+
+
+def _shows(image: str, status: str) -> PodListed:
+    shown = {"name": "app", "image": status, "containerID": "containerd://app-1", "state": {}}
+    return msgspec.structs.replace(listed({"image": image}), status={"containerStatuses": [shown]})
+
+
+@pytest.mark.parametrize(
+    ("image", "status", "now", "later", "owed"),
+    [
+        ("x:1", "x:1", "x:2", (), True),
+        ("x:1", "docker.io/library/x:1", "x:2", (), True),
+        ("x:1", "x:9", "x:2", (), False),  # another name of the same image
+        ("x:2", "x:1", "x:2", (), False),
+        (None, "x:1", "x:2", (), False),
+        ("x:1", "x:1", f"x:1@sha256:{'a' * 64}", (), False),  # which a log may leave out
+        ("x:1", "x:1", "x:2", [(100.0, _KILLED)], False),
+        ("x:1", "x:1", "x:2", [(100.0, _shows("x:1", "x:1"))], False),
+    ],
+)
+def test_a_container_of_another_image_than_the_spec_is_killed(
+    image: str | None, status: str, now: str, later: Sequence[Step], owed: bool
+) -> None:
+    """Whatever the first list says that shows it: its pull tells with what it was made."""
+    pulled = event("Pulled", f'Container image "{image}" already present on machine')
+    steps = [*began(), (65, _shows(now, "")), (70, added()), (71, SANDBOX)]
+    steps += [(72, msgspec.structs.replace(pulled, container=None))] * (image is not None)
+    steps += [(73, start("app")), (80, _shows(now, status)), *later]
+    other = msgspec.structs.replace(added(), pod="q", pod_uid="u-2")
+    told = [*steps, *((at_s, other) for at_s in range(110, 400, 10))]
+    found = outcomes(scene(*((at_s + 0.3, body) for at_s, body in told)))
+    why = "the image of container app is x:2 since this list, and it runs on with x:1 for 180 s"
+    assert [each.why for each in found if "image of" in each.why] == [why] * owed
 
 
 def test_a_start_is_told_once() -> None:

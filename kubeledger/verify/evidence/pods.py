@@ -45,6 +45,7 @@ class ListedInstance(msgspec.Struct):
     Attributes:
         seen_ns: when it is shown first, by the record ``seq``.
         began_ns, ended_ns: when it was started and ended, to the second; None when no list says.
+        exit_code: as the newest list has it that shows when it ended.
         is_lost: the runtime lost it: what lists show of it until then may be old.
         ended: (time, record) of the first list that shows it ended; None when none does.
         ran: (time, record) of the last list of the kubelet that shows it running.
@@ -57,6 +58,7 @@ class ListedInstance(msgspec.Struct):
     seq: int
     began_ns: int | None = None
     ended_ns: int | None = None
+    exit_code: int | None = None
     is_lost: bool = False
     ended: tuple[int, int] | None = None
     lived: tuple[int, int] = (0, 0)
@@ -98,7 +100,7 @@ class ListedInstances:
             own.ended = min(own.ended or at, at)
             own.is_lost |= shown.shown.get("exitCode") == LOST_EXIT_CODE
             if not own.is_lost and (ended_ns := shown.time("finishedAt")) is not None:
-                own.ended_ns = ended_ns
+                own.ended_ns, own.exit_code = ended_ns, shown.shown.get("exitCode")
                 own.lived = max(own.lived, (ended_ns, record.seq))
         # An API server's list is behind what the kubelet tells it, by nobody knows how much.
         if shown.state == "running" and getattr(record.body, "listed_by", None) == "kubelet":

@@ -197,6 +197,7 @@ class Container(msgspec.Struct):
         was_inherited: the newest was there before this kubelet process.
         held_ns: when a sync last held a start back.
         turns: (<= 4,) the last events that told of a creation or a start.
+        by_policy: a sync that found the one before ended started the newest, by restart policy.
     """
 
     key: str
@@ -208,6 +209,7 @@ class Container(msgspec.Struct):
     was_inherited: bool = False
     held_ns: int | None = None
     turns: list[Record] = []
+    by_policy: bool = False
 
     def at(self, back: int) -> Instance | None:
         """The newest instance (0), the one before (1), and so on; None where none was shown."""
@@ -320,6 +322,7 @@ def judge_policy(
     specs: tuple[PodSpec, ...],
     body: ContainerRestarted,
     before: Instance,
+    code: int | None,
     *,
     remade: bool,
     lost: Loss | None,
@@ -328,18 +331,19 @@ def judge_policy(
 
     Args:
         specs: (n,) n >= 1.
+        code: what it exited with, where that counts; else None.
         remade: the pod got another sandbox since, so that all of it runs again.
         lost: why a line about a kill may be missing: one whose definition changed is killed and
             started again whatever the policy; None where a record would show that.
     """
     rulings = []
     for spec in specs:
-        final = None if remade else _ends_for_good(facts, spec, body.container, before)
+        final = None if remade else _ends_for_good(facts, spec, body.container, before, code)
         if spec.container(body.container) is None:
             final = f"the pod's spec has no container {body.container}"
         why = final or _why_restarted(body, before, spec)
         rulings.append(Ruling(allowed=final is None, why=why, assumes=spec.assumes(specs)))
-        if final and lost is not None and before.killed_ns is None:
+        if final and lost is not None and (before.killed_ns is None or code is not None):
             changed = f"whether its definition had changed ({lost.phrase})"
             rulings.append(Ruling(allowed=True, why="", assumes=(*spec.assumes(specs), changed)))
     return judge(rulings)
@@ -351,7 +355,7 @@ def reason_meant(message: str | None) -> str | None:
 
 
 def _ends_for_good(
-    facts: KuberuntimeFacts, spec: PodSpec, name: str, before: Instance
+    facts: KuberuntimeFacts, spec: PodSpec, name: str, before: Instance, code: int | None
 ) -> str | None:
     """Why a container is not started again; None when it is, or may be.
 
@@ -363,10 +367,10 @@ def _ends_for_good(
         return None
     own = entry.restart_policy if facts.container_restart_rules else None
     policy = own or spec.restart_policy
-    code = before.exit_code
-    if before.killed_ns is not None or code is None:
+    if code is None:
         counts = not before.killed_ns or bool(_ENDS_IT.intersection(before.reasons[:1]))
-        rule = entry.restart_policy_rules if code is None else matching_restart_rule(entry, code)
+        known = before.exit_code
+        rule = entry.restart_policy_rules if known is None else matching_restart_rule(entry, known)
         ends = policy == NEVER and counts and not rule
         return f"restart policy Never does not start container {name} again" if ends else None
     if facts.container_restart_rules:

@@ -87,8 +87,10 @@ class RestartVerifier(Starts):
             ran_ns = before.started_ns or self.context.times.told(ended_ns).from_ns
             remade = self._remade_since(record, ran_ns)
             killed_from_ns = max(before.started_ns or 0, ended_ns - _LONGEST_KILL_NS)
-            lost = self.context.coverage.missing(killed_from_ns, ended_ns)
-            judgements = [judge_policy(facts, specs, body, before, remade=remade, lost=lost)]
+            code = self._code(container, before)
+            until_ns = ended_ns if before.killed_ns is None else record.ts_ns
+            lost = self.context.coverage.missing(killed_from_ns, until_ns)
+            judgements = [judge_policy(facts, specs, body, before, code, remade=remade, lost=lost)]
             if said is not None:
                 judgements.insert(0, said)
             if body.reason == "exited" and before.is_to_be_killed and not before.out_of_memory:
@@ -119,6 +121,13 @@ class RestartVerifier(Starts):
         seqs = tuple(seq for seq in (*judgement.inputs, *inputs) if seq is not None)
         whole = replace(judgement, expected=expected, inputs=seqs)
         self.conclude(record, subject_of(body), whole, recorded=recorded)
+
+    def _code(self, container: Container, before: Instance) -> int | None:
+        """What one exited with; None: not known, or the sync that killed it did not ask."""
+        if before.killed_ns and not (container.by_policy and before is container.at(1)):
+            return None
+        shown, code = self.context.instances.instance(before.container_id), before.exit_code
+        return shown.exit_code if code is None and shown is not None else code
 
     def _remade_since(self, record: Record, ts_ns: int) -> bool:
         """Whether the pod got another sandbox after that."""

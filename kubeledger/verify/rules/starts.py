@@ -493,6 +493,7 @@ class Starts(RuleVerifier):
         back_off.pass_time(record.ts_ns)
         policy = policy_of(self.context)
         in_sync = self._in_sync(container, back_off)
+        container.by_policy = in_sync is False and not back_off.failed_start  # which leaves one
         looked_at = container.at(1) if in_sync else before
         back_off.early = ()
         since_ns = self.context.timeline.iterations.earliest(record.ts_ns)

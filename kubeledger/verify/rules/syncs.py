@@ -20,7 +20,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kubeledger.kubelet.kube.flowcontrol import BackOffPolicy
-from kubeledger.kubelet.kube.statuses import ALWAYS, NEVER
+from kubeledger.kubelet.kube.statuses import ALWAYS, NEVER, bare_id, statuses_in
 from kubeledger.kubelet.kuberuntime.kuberuntime_manager import compute_pod_actions
 from kubeledger.kubelet.kuberuntime.objects import (
     EXITED,
@@ -43,6 +43,7 @@ from kubeledger.model.bodies.lifecycle import (
     RestartBackedOff,
 )
 from kubeledger.model.bodies.node import KubeletStarted, NodeTroubled, PodStageFailed
+from kubeledger.model.patterns import regex
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.state import NodeState
@@ -64,6 +65,7 @@ _SOON_NS: Final = 6 * NS_PER_S
 """What ran when a container ended, or started, is asked of those that run so long after."""
 _KEPT: Final = ("IfNotPresent", "Never")
 """Policies by which an image that is there is not pulled."""
+_PULLED: Final = regex(r'(?:Container|Successfully pulled) image "([^"]+)" (?:already|in) ')
 _STAMPS_NS: Final = NS_PER_S
 """The API server's stamps are whole seconds."""
 
@@ -118,15 +120,18 @@ class SyncVerifier(RuleVerifier):
         self._pods: dict[str, _SyncedPod] = {}
         # ID of a container that runs -> its image, and the list that shows that
         self._images: dict[str, tuple[str, int]] = {}
+        # pod -> container -> the image that was there for its newest instance, and the event
+        self._pulled: dict[str, dict[str, tuple[str, int]]] = {}
 
     def derive(self, state: NodeState) -> None:
         for key in self.context.gone:
             self._pods.pop(key, None)
+            self._pulled.pop(key, None)
 
     def sees(self) -> Mapping[type[Body], See]:
-        says = (RestartBackedOff, PodStageFailed, KubernetesEvent)
         return {
-            **dict.fromkeys(says, self._deferred),
+            **dict.fromkeys((RestartBackedOff, PodStageFailed), self._deferred),
+            KubernetesEvent: self._reported,
             ContainerDied: self._died,
             ContainerKilled: self._killed,
             ContainerStarted: self._started,
@@ -155,8 +160,11 @@ class SyncVerifier(RuleVerifier):
             entry = spec.container(name)
             if entry is None or (now := entry.image) is None or not shown.runs:
                 continue
-            before, seq = self._images.setdefault(shown.container_id, (now, record.seq))
+            first = self._images.setdefault(shown.container_id, (now, record.seq))
+            made = self._pulled.get(key, {}).get(name)
+            before, seq = made if made and _is_made_with(made, body, shown, now) else first
             if before == now or not spec.is_app(name):
+                self.context.debts.pay((_CHANGED, key, name))  # it may have been taken back
                 continue
             debt = Debt(
                 since=record,
@@ -173,11 +181,19 @@ class SyncVerifier(RuleVerifier):
             )
             self.context.debts.owe((_CHANGED, key, name), debt)
 
+    def _reported(self, record: Record, body: KubernetesEvent, state: NodeState) -> None:
+        self._deferred(record, body, state)
+        specs = versions_of(filter(None, [self.context.pods.of(record)]))
+        names = {body.container or each.name for spec in specs for each in spec.containers}
+        if len(names) == 1 and (pulled := _PULLED.match(body.message)):
+            self._pulled.setdefault(key_for(state, body), {})[names.pop()] = pulled[1], record.seq
+
     def _killed(self, record: Record, body: ContainerKilled, state: NodeState) -> None:
         key = key_for(state, body)
         if body.container is not None:
             self.context.debts.pay((_CHANGED, key, body.container))
             self._images.pop(body.container_id or "", None)
+            self._pulled.get(key, {}).pop(body.container, None)
 
     def _deferred(self, record: Record, body: Any, state: NodeState) -> None:  # noqa: ANN401
         """Something is said of the pod: its syncs go on, and wait or fail."""
@@ -385,6 +401,17 @@ class SyncVerifier(RuleVerifier):
         sides = (started[0], f"{one} had started"), (init[0], f"{other} {does}")
         why, about = f"{one} waits for {other}", subject_of(sync.body)
         self.context.contradict(sync.record.ts_ns, about, why, *sides, by_absence=True)
+
+
+def _is_made_with(made: tuple[str, int], body: PodListed, shown: _Shown, now: str) -> bool:
+    """Whether an instance has the image that was pulled before it; its status names it, too.
+
+    A status alone may have any name of an image, and a log may leave out digests.
+    """
+    names = {made[0], f"docker.io/{made[0]}", f"docker.io/library/{made[0]}"}
+    told = {bare_id(e.get("containerID")): e.get("image") for e in statuses_in(body.status)}
+    is_told = told.get(shown.container_id) in names
+    return is_told and made[1] < shown.record.seq and "@" not in now
 
 
 def _statuses(spec: Pod, pod: _SyncedPod, code: int) -> list[ContainerStatus]:

@@ -94,6 +94,15 @@ def _never(pod: Json, body: ContainerRestarted) -> bool:
     return changes
 
 
+def _well_ended(pod: Json, body: RestartBackedOff) -> bool:
+    own = {container["name"] for container in pod["spec"]["containers"]}
+    ends = [state for state in _states(pod) if "exitCode" in state]
+    for state in ends:
+        state |= {"exitCode": 0, "reason": "Completed"}
+    pod["spec"]["restartPolicy"] = "OnFailure"
+    return body.container in own and bool(ends)
+
+
 def _threshold(pod: Json, body: ProbeTransitioned) -> bool:
     probe = _containers(pod, body)[0].get(f"{body.probe_type}Probe")
     if probe is None or body.to_result != "failure" or body.threshold is None:
@@ -399,6 +408,7 @@ LIST_LIARS: dict[str, Liar] = {
         for name, change in _FIELDS.items()
     },
     "restart under Never": shown_otherwise((ContainerRestarted,), _never),
+    "restart after success": shown_otherwise((RestartBackedOff,), _well_ended),
     "threshold of a probe in lists": shown_otherwise((ProbeTransitioned,), _threshold),
     "grace period in lists": shown_otherwise((ContainerKilled,), _grace),
     "request in lists": shown_otherwise((PodAdmitted,), _request),

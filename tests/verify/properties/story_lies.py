@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -25,6 +26,7 @@ from kubeledger.model.bodies.lifecycle import (
     ContainerKilled,
     ContainerRestarted,
     ContainerStarted,
+    KubernetesEvent,
     PodConfigChanged,
     PodEvicted,
     PodListed,
@@ -279,8 +281,11 @@ def _unkilled(bundle: Bundle, random: Random) -> Iterator[RawLie]:
         yield RawLie(f"{record.seq}", edits, subjects(body))
 
 
-def _change_ignored(bundle: Bundle, random: Random) -> Iterator[RawLie]:
-    """An update gives another image, and the container runs on as if nothing had been."""
+def _change_ignored(bundle: Bundle, random: Random, *, is_told: bool = True) -> Iterator[RawLie]:
+    """An update gives another image, and the container runs on as if nothing had been.
+
+    Or it is not told, and no list shows the container with what it was made with.
+    """
     died = {r.body.container_id: r.ts_ns for r in bundle.of(ContainerDied, ContainerKilled)}
     times = {*_listed_ns(bundle).values()}
     adds = [r for r in bundle.of(PodConfigChanged)
@@ -299,6 +304,8 @@ def _change_ignored(bundle: Bundle, random: Random) -> Iterator[RawLie]:
         lists = [ns for ns in sorted(times) if start.ts_ns + NS_PER_S < ns < until - 190 * NS_PER_S]
         if len(lists) < 2 or body.container not in own:
             continue  # no list shows the image before, or for long after
+        if not is_told and not _is_pull_told(bundle, start):
+            continue  # nothing else says with what it was made
 
         def other_image(pod: Json, body: Any = body) -> bool:  # noqa: ANN401 # of the record
             for container in pod["spec"]["containers"]:
@@ -306,12 +313,24 @@ def _change_ignored(bundle: Bundle, random: Random) -> Iterator[RawLie]:
                     container["image"] = "example.com/other:2"
             return True
 
-        at_ns = lists[0] + 6 * NS_PER_S
+        at_ns = lists[0] + 6 * NS_PER_S if is_told else start.ts_ns - 20 * NS_PER_S
         edits = _in_later_lists(bundle, body.pod_uid, at_ns, other_image)
         line, *_ = bundle.told(added, files=(LOG,)).values()
         update = moved_by(line, (at_ns - added.ts_ns) / NS_PER_S).replace(b"ADD", b"UPDATE")
         if edits:
-            yield RawLie(f"{start.seq}", edits | bundle.besides(update), subjects(body))
+            told = bundle.besides(update) if is_told else {}
+            yield RawLie(f"{start.seq}", edits | told, subjects(body))
+
+
+def _is_pull_told(bundle: Bundle, start: Record) -> bool:
+    """Whether the log has the event of the image that a container is started with."""
+    body: Any = start.body
+    return any(
+        r.body.reason == "Pulled"
+        and (r.body.pod_uid, r.body.container) == (body.pod_uid, body.container)
+        and 0 <= start.ts_ns - r.ts_ns < 20 * NS_PER_S
+        for r in bundle.of(KubernetesEvent)
+    )
 
 
 # -- kills, cgroups --------------------------------------------------------------------------------
@@ -498,6 +517,7 @@ STORY_LIARS: dict[str, Liar] = {
     "Never after failed hook": shown_otherwise((ContainerRestarted,), _never_after_hook),
     "restart's reason": _unkilled,
     "spec change ignored": _change_ignored,
+    "another image from the start": partial(_change_ignored, is_told=False),
     "kill for no change": _false_change,
     "cgroup removed early": _cgroup_too_early,
     "eviction's outcome": _outcome,
