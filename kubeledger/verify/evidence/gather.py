@@ -141,7 +141,8 @@ def _by_pod(
         if unnamed:
             yield name, None, unnamed
         return
-    came = sorted((_first_ns(entries), uid) for uid, entries in by_uid.items())
+    first_ns = {uid: min(entry.ts_ns for entry in entries) for uid, entries in by_uid.items()}
+    came = sorted((_created_ns(each) or first_ns[uid], uid) for uid, each in by_uid.items())
     last_ns = {uid: max(entry.ts_ns for entry in entries) for uid, entries in by_uid.items()}
     for entry in unnamed:
         index = bisect_right(came, entry.ts_ns, key=lambda pod: pod[0])
@@ -150,12 +151,6 @@ def _by_pod(
         by_uid[came[max(index - 1, 0)][1]].append(entry)
     for uid, entries in by_uid.items():
         yield uid or name_key(*name.split("/", 1)), uid, entries
-
-
-def _first_ns(entries: Sequence[HistoryEntry]) -> int:
-    """When a pod can have come at the earliest, as far as its own signs show."""
-    created_ns = _created_ns(entries)
-    return min(entry.ts_ns for entry in entries) if created_ns is None else created_ns
 
 
 def _created_ns(entries: Sequence[HistoryEntry]) -> int | None:

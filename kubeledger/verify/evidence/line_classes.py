@@ -113,15 +113,11 @@ def reduced(
         said.insert(0, file)
     for words, form in (*VICTIMS, *KILL_TEXTS, *RECLAIMS, *_RESOURCES, *ENDS):
         found = form.search(text) if words in text else None
-        if found is not None and _is_whole(found):
+        message = "" if found is None else found.groupdict().get("message", "")
+        # What may be cut, or changed on its way, contradicts nothing.
+        if found is not None and is_plain(message) and not may_be_cut(message):
             said += [words, _with(found, hide)]
     return " ".join(dict.fromkeys(said))
-
-
-def _is_whole(found: re.Match[str]) -> bool:
-    """What may be cut, or changed on its way, contradicts nothing."""
-    message = found.groupdict().get("message", "")
-    return is_plain(message) and not may_be_cut(message)
 
 
 def _with(found: re.Match[str], hide: Callable[[dict[str, str]], dict[str, str]]) -> str:

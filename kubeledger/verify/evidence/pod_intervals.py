@@ -252,8 +252,9 @@ class Restarting:
     def again(self, name: str, exit_code: int | None) -> bool | None:
         """Whether a container that ended is started again; None when it is not known."""
         policies, has_rules = self._policies(name)
-        answers = {_restarts(policy, exit_code) for policy in policies}
-        if has_rules and answers != {True}:
+        known = [p for p in policies if p and (p != ON_FAILURE or exit_code is not None)]
+        answers = {policy_restarts(policy, exit_code or 0) for policy in known}
+        if (has_rules and answers != {True}) or len(known) < len(policies):
             return None
         return answers.pop() if len(answers) == 1 else None
 
@@ -269,12 +270,6 @@ class Restarting:
         if own is None or own.restart_policy is None:
             return {self._policy}, False
         return {self._policy, own.restart_policy}, bool(own.restart_policy_rules)
-
-
-def _restarts(policy: str | None, exit_code: int | None) -> bool | None:
-    if policy is None or (policy == ON_FAILURE and exit_code is None):
-        return None
-    return policy_restarts(policy, exit_code or 0)
 
 
 def ran_out(ends: Mapping[str, HistoryEntry], policy: Restarting) -> bool:

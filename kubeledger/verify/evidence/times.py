@@ -169,7 +169,8 @@ class Times:
         relists: dict[int, list[tuple[int, int]]] = {}  # process -> (told, newest that was seen)
         all_told = chain.from_iterable(self._told.values())
         for told in sorted(all_told, key=attrgetter("ts_ns", "container_id", "died")):
-            began_ns = self._began(told.ts_ns)
+            index = bisect_right(self._processes, told.ts_ns)
+            began_ns = self._processes[index - 1] if index else 0  # of the first one
             key = told.container_id, told.died, began_ns
             found = None if key in seen else self._late_by(told, began_ns)
             seen.add(key)
@@ -228,11 +229,6 @@ class Times:
                     if _show_two_clocks(times[n:], lates[n:], span_ns=_SPAN_NS):
                         agreed_ns, is_apart = times[n - 1], True
                         break
-
-    def _began(self, ts_ns: int) -> int:
-        """When the process of a time did; 0 for the first one."""
-        index = bisect_right(self._processes, ts_ns)
-        return self._processes[index - 1] if index else 0
 
     def _late_by(self, told: _Told, began_ns: int) -> tuple[int, bool] | None:
         """How late a line is at least, and whether a list says so; None where nothing does.

@@ -375,7 +375,9 @@ class KillVerifier(RuleVerifier):
         if cause.verdict == "impossible":
             expected = {"reason": other} if other not in (None, reason) else None
             return same(False, cause.why, expected=expected, inputs=[spec.seq, *cause.inputs])
-        grace = judge_grace(kill, spec, self._evicted_softly(kill))
+        kinds = {self._thresholds.get(seq) for seq in kill.evictions} or {None}
+        is_soft = None if None in kinds or {"soft"} < kinds else kinds == {"soft"}
+        grace = judge_grace(kill, spec, is_soft)
         if cause.verdict == "unverifiable" and not (is_told and grace.verdict == "impossible"):
             return cause
         judged = all_of([cause, *self._ended_before(kill), grace])
@@ -385,11 +387,6 @@ class KillVerifier(RuleVerifier):
         reported = {"reason": reason} | ({} if said is None else {"message": words})
         why, expected = f"{cause.why}, so it was killed{grace.why}", grace.expected or {}
         return replace(judged, why=why, expected=reported | expected, inputs=inputs)
-
-    def _evicted_softly(self, kill: Kill) -> bool | None:
-        """Whether a pod was evicted for a soft threshold; None: not known, or for several."""
-        kinds = {self._thresholds.get(seq) for seq in kill.evictions} or {None}
-        return None if None in kinds or {"soft"} < kinds else kinds == {"soft"}
 
     def _ended_before(self, kill: Kill) -> Sequence[Judgement]:
         """What is known to have ended is not killed, but what ran when the pod's kill began is.

@@ -71,7 +71,8 @@ def judge_victims(
         BadInputError: a quantity of a pod is none.
     """
     every = list(case.outcomes())
-    given = [tuple(each for each in choices if _gives(each, kills)) for choices in every]
+    told = [missing for kill in kills if (missing := kill.body.insufficient)]
+    given = [[w for w in worlds if all(w.requirements == m for m in told)] for worlds in every]
     worlds = [
         [_World(case, outcome, kills) for outcome in choices]
         for choices in ([each for each in given if each] or every)
@@ -207,11 +208,6 @@ class _World:
             return f"{self._case.interval.full_name} lacked {lacked_by(self._outcome)}, not {given}"
         named, right = (listing(f"{n} {of[n]!r}" for n in wrong) for of in (recorded, expected))
         return f"the record names {named} where it was {right}" if wrong else ""
-
-
-def _gives(outcome: AdmissionOutcome, kills: Sequence[Kill]) -> bool:
-    given = (kill.body.insufficient for kill in kills)
-    return all(missing == outcome.requirements for missing in given if missing)
 
 
 def _uids_of(outcome: AdmissionOutcome, body: PodPreempted) -> Iterator[str]:

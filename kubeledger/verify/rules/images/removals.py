@@ -261,7 +261,10 @@ class _Walk:
             if perhaps == _NO_START:  # of one world with it: the next go in that
                 self._wanted = EVERYTHING
             return
-        expected, before = self._expected(image_id, body), self._before(image_id, later)
+        expected = self._expected(image_id, body)
+        before = self._rest[: self._rest.index(image_id)] if image_id in self._rest else []
+        if self._run.sweep:  # the eviction manager may leave any
+            before = [other for other in before if other in later]
         size, of_pass = expected["size_bytes"], expected.get("pass", body.pass_)
         if body.size_bytes not in (None, size):
             why = f"image {image} was detected with {size} bytes, and removed as one of "
@@ -280,11 +283,6 @@ class _Walk:
             self._instead(later)
         else:
             self._went(body, before)
-
-    def _before(self, image_id: str, later: Collection[str]) -> list[str]:
-        """Images that had to go before one; the eviction manager may leave any."""
-        before = self._rest[: self._rest.index(image_id)] if image_id in self._rest else []
-        return [other for other in before if other in later] if self._run.sweep else before
 
     def _instead(self, later: Collection[str]) -> list[str]:
         """The image for which one stands that cannot have gone; it is missed no more."""
