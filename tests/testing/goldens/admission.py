@@ -180,8 +180,7 @@ def pressure(node: World) -> Lie:
         _signal(node, "memory.available", 50 * MIB)
         _signal(node, "imagefs.available", 4 * GIB)
         if turn == 0:
-            short_of = ("MemoryPressure",)
-            node.add(NodeConditionsChanged(conditions=short_of, observed=short_of))
+            node.add(_SHORT)
     node.wait(2)
     node.pod("critical", priority=CRITICAL)
     words = "The node had condition: [MemoryPressure]. "
@@ -189,6 +188,9 @@ def pressure(node: World) -> Lie:
     node.wait(5)
     _signal(node, "memory.available", 50 * MIB)
     return Lie(seq, {"message": "The node had condition: [DiskPressure]. "})
+
+
+_SHORT = NodeConditionsChanged(conditions=("MemoryPressure",), observed=("MemoryPressure",))
 
 
 def _signal(node: World, name: str, available: int) -> None:
