@@ -51,17 +51,17 @@ class _Told(NamedTuple):
     is_event: bool = False
 
     def is_shown_with(self, other: _Told) -> bool:
-        """The same pod, and maybe container; an event's own line shows no decision to it."""
+        """Maybe the same container of a pod; an event's own line shows no decision to it."""
         is_one = {self.container, other.container} - {None}
         lines = {(each.file, each.line) for each in other.record.evidence}
         shown = {(each.file, each.line) for each in self.record.evidence}
         is_apart = self.is_event or not other.is_event or not shown or shown - lines
-        return self.pod == other.pod and len(is_one) < 2 and bool(is_apart)
+        return len(is_one) < 2 and bool(is_apart)
 
     def unpaired(self, told: Iterable[_Told], within_ns: int, most: int) -> int:
         """How many more decisions than events there are near it; ``most``: reasons of each."""
-        near = (each for each in told if self.reasons[0] in each.reasons[:most]
-                and abs(each.record.ts_ns - self.record.ts_ns) <= within_ns)  # fmt: skip
+        near = (one for one in told if one.pod == self.pod and self.reasons[0] in one.reasons[:most]
+                and abs(one.record.ts_ns - self.record.ts_ns) <= within_ns)  # fmt: skip
         return sum(-1 if each.is_event else 1 for each in near if each.is_shown_with(self))
 
 

@@ -183,10 +183,11 @@ class SyncVerifier(RuleVerifier):
 
     def _reported(self, record: Record, body: KubernetesEvent, state: NodeState) -> None:
         self._deferred(record, body, state)
-        specs = versions_of(filter(None, [self.context.pods.of(record)]))
-        names = {body.container or each.name for spec in specs for each in spec.containers}
-        if len(names) == 1 and (pulled := _PULLED.match(body.message)):
-            self._pulled.setdefault(key_for(state, body), {})[names.pop()] = pulled[1], record.seq
+        if told := _PULLED.match(body.message):
+            specs = versions_of(filter(None, [self.context.pods.of(record)]))
+            names = {body.container or each.name for spec in specs for each in spec.containers}
+            if len(names) == 1:
+                self._pulled.setdefault(key_for(state, body), {})[names.pop()] = told[1], record.seq
 
     def _killed(self, record: Record, body: ContainerKilled, state: NodeState) -> None:
         key = key_for(state, body)
